@@ -1,0 +1,206 @@
+// Package cable is the domain: a simulated Y-cable, its two sides, its state, and the flows that make a bridge behave so.
+//
+// Everything here is a pure function or a plain value. The package knows how state becomes flows and how flows become
+// state, and how the testbed names its bridges and ports. It must not know how flows reach a switch, nor who asks for a
+// change. All types that cross the engine's Switch interface live here. It imports the standard library alone.
+package cable
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Side is one of the two ToR switches at the far ends of a cable.
+type Side uint8
+
+// The two sides. The zero value is the upper ToR, which is also the side taken when a bridge shows none.
+const (
+	UpperToR Side = iota
+	LowerToR
+)
+
+// String returns the side as the API writes it: "upper_tor" or "lower_tor".
+func (s Side) String() string { return s.Role().String() }
+
+// Other returns the opposite side.
+func (s Side) Other() Side { return 1 - s }
+
+// Role returns the place of the side's port on the cable.
+func (s Side) Role() Role { return Upper + Role(s) }
+
+// ParseSide reads a side as the API writes it. Case matters.
+func ParseSide(s string) (Side, error) {
+	switch s {
+	case "upper_tor":
+		return UpperToR, nil
+	case "lower_tor":
+		return LowerToR, nil
+	}
+	return 0, fmt.Errorf("unknown side %q: want \"upper_tor\" or \"lower_tor\"", s)
+}
+
+// A Role is the place of a port on a cable.
+type Role uint8
+
+// The three places.
+const (
+	NIC Role = iota
+	Upper
+	Lower
+	numRoles
+)
+
+// String returns the role as the API writes it: "nic", "upper_tor" or "lower_tor".
+func (r Role) String() string { return [...]string{"nic", "upper_tor", "lower_tor"}[r] }
+
+// ParseRole reads a role as the API writes it. Case matters.
+func ParseRole(s string) (Role, error) {
+	for r := range numRoles {
+		if s == r.String() {
+			return r, nil
+		}
+	}
+	return 0, fmt.Errorf("unknown port %q: want \"nic\", \"upper_tor\" or \"lower_tor\"", s)
+}
+
+// Roles is a set of roles.
+type Roles uint8
+
+// AllRoles holds the three of them.
+const AllRoles = Roles(1<<numRoles - 1)
+
+// RolesOf returns the set of the given roles.
+func RolesOf(rs ...Role) Roles {
+	var set Roles
+	for _, r := range rs {
+		set |= 1 << r
+	}
+	return set
+}
+
+// Has reports whether r is in the set.
+func (s Roles) Has(r Role) bool { return s>>r&1 == 1 }
+
+// List returns the members in the order nic, upper, lower.
+func (s Roles) List() []Role {
+	var rs []Role
+	for r := range numRoles {
+		if s.Has(r) {
+			rs = append(rs, r)
+		}
+	}
+	return rs
+}
+
+// String lists the members, "nic,upper_tor", or "none".
+func (s Roles) String() string {
+	if s == 0 {
+		return "none"
+	}
+	var names []string
+	for _, r := range s.List() {
+		names = append(names, r.String())
+	}
+	return strings.Join(names, ",")
+}
+
+// A Port is one OVS port of a bridge.
+type Port struct {
+	Name   string
+	Number uint32 // OpenFlow port number; 0 while OVS has none for it
+	Fault  string // why there is no number, in OVS's words where it has any
+}
+
+// Ports are the three ports of a mux, indexed by Role.
+type Ports [numRoles]Port
+
+// Numbered reports whether OVS knows all three ports.
+func (p Ports) Numbered() bool {
+	return p[NIC].Number != 0 && p[Upper].Number != 0 && p[Lower].Number != 0
+}
+
+// Fault says which port OVS does not have, "" when it has all three.
+func (p Ports) Fault() string {
+	var faults []string
+	for _, port := range p {
+		if port.Number != 0 {
+			continue
+		}
+		if port.Fault == "" {
+			port.Fault = "OVS has given it no OpenFlow port number"
+		}
+		faults = append(faults, fmt.Sprintf("port %s: %s", port.Name, port.Fault))
+	}
+	return strings.Join(faults, "; ")
+}
+
+// A Mux is the identity of one simulated cable. It is comparable.
+type Mux struct {
+	VMSet  string
+	Index  int // port index, the last part of the bridge's name
+	Bridge string
+	Ports  Ports
+}
+
+// State is what a cable does: the ToR whose packets reach the server, and the ports to which nothing passes.
+//
+// Dropped NIC stops downstream packets; a dropped ToR no longer gets upstream ones.
+type State struct {
+	Active  Side
+	Dropped Roles
+}
+
+// String writes "upper_tor" or "upper_tor, dropped nic,lower_tor".
+func (s State) String() string {
+	if s.Dropped == 0 {
+		return s.Active.String()
+	}
+	return s.Active.String() + ", dropped " + s.Dropped.String()
+}
+
+// A Sight is what a switch saw of one bridge whose name fits the vm_set: a mux, a bridge that is none, or no bridge.
+type Sight struct {
+	Bridge   string
+	Index    int
+	Gone     bool   // there is no such bridge any more
+	Rejected string // why the bridge is no mux; "" when it is one
+	Mux      Mux
+	Flows    []Flow
+	// Flushed is true when Flows were read and then removed by the switch's own preparation of the bridge.
+	Flushed bool
+	// Err is why the flows could not be read; then Flows means nothing.
+	Err error
+}
+
+// An Update asks a switch to make the flows of one bridge exactly Want, in one atomic step.
+type Update struct {
+	Bridge string
+	Want   [2]Flow
+	// Have are the flows that stand there. When Known is false nobody can tell, and everything is removed first.
+	Have  [2]Flow
+	Known bool
+}
+
+// Steps returns the flows to delete (strictly: same table, match and priority) and to add. With flush, everything is
+// to be deleted first.
+func (u Update) Steps() (flush bool, del, add []Flow) {
+	if !u.Known {
+		return true, nil, u.Want[:]
+	}
+	for _, have := range u.Have {
+		if !standsIn(have, u.Want) {
+			del = append(del, have)
+		}
+	}
+	for _, want := range u.Want {
+		if want != u.Have[0] && want != u.Have[1] {
+			add = append(add, want)
+		}
+	}
+	return false, del, add
+}
+
+// standsIn reports whether an add of one of want replaces have, which makes a delete needless.
+func standsIn(have Flow, want [2]Flow) bool {
+	return have.sameMatch(want[0]) || have.sameMatch(want[1])
+}

@@ -1,0 +1,167 @@
+package cable
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Names holds what a vm_set's bridges are called. The testbed shortens the leading word so that a name fits the 15
+// characters of a Linux interface: mbr-vms21-1-121 and mb-vms121-1-121 are both bridges, of vms21-1 and vms121-1.
+type Names struct {
+	vmSet  string
+	bridge *regexp.Regexp
+}
+
+// maxVMSet is the longest vm_set with which "mb-<vm_set>-0" is still an interface name of 15 characters.
+const maxVMSet = 10
+
+var validVMSet = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
+
+// NewNames returns the names of vmSet, or an error that says what a vm_set looks like.
+func NewNames(vmSet string) (*Names, error) {
+	if !validVMSet.MatchString(vmSet) || len(vmSet) > maxVMSet {
+		return nil, fmt.Errorf("bad vm_set %q: want 1 to %d letters, digits, '.', '_' or '-', such as \"vms17-8\"", vmSet, maxVMSet)
+	}
+	return &Names{
+		vmSet:  vmSet,
+		bridge: regexp.MustCompile(`^mb[^-]*-` + regexp.QuoteMeta(vmSet) + `-([0-9]+)$`),
+	}, nil
+}
+
+// VMSet returns the vm_set.
+func (n *Names) VMSet() string { return n.vmSet }
+
+// Index returns the port index of a bridge, and false when the bridge is not named as one of this vm_set. The match is
+// exact: mbr-vms1-1-0 is a bridge of vms1-1 and not of vms1.
+func (n *Names) Index(bridge string) (int, bool) {
+	m := n.bridge.FindStringSubmatch(bridge)
+	if m == nil {
+		return 0, false
+	}
+	i, err := strconv.Atoi(m[1])
+	return i, err == nil
+}
+
+// Bridge returns the name that the testbed gives the bridge of a port index.
+func (n *Names) Bridge(index int) string { return n.adapt("mbr", index) }
+
+// NIC returns the name that the testbed gives the NIC port of a port index.
+func (n *Names) NIC(index int) string { return n.adapt("muxy", index) }
+
+func (n *Names) adapt(word string, index int) string {
+	tail := fmt.Sprintf("-%s-%d", n.vmSet, index)
+	return word[:max(2, min(len(word), 15-len(tail)))] + tail
+}
+
+// SideKey is the key in external_ids of a port or its interface that names its place on the cable, as ParseRole reads
+// it. It wins over the name.
+const SideKey = "mux-side"
+
+// A Candidate is a port of a bridge that may be a mux.
+type Candidate struct {
+	Port
+	Side string // value of SideKey; "" when absent
+}
+
+// Identify tells the three ports of a bridge apart, or says why the bridge is no mux. The NIC's name starts with "mu".
+// Of the other two the upper ToR is first in natural order, in which vlab-9 comes before vlab-10.
+func Identify(ports []Candidate) (Ports, error) {
+	var found Ports
+	if len(ports) != len(found) {
+		return found, fmt.Errorf("it has %d ports (%s), a mux has 3", len(ports), candidateNames(ports))
+	}
+	var placed Roles
+	place := func(r Role, c Candidate) error {
+		if placed.Has(r) {
+			return fmt.Errorf("ports %s and %s both are %s", found[r].Name, c.Name, r)
+		}
+		placed |= RolesOf(r)
+		found[r] = c.Port
+		return nil
+	}
+	var rest []Candidate
+	for _, c := range ports {
+		if c.Side == "" {
+			rest = append(rest, c)
+			continue
+		}
+		r, err := ParseRole(c.Side)
+		if err != nil {
+			return found, fmt.Errorf("port %s: external_ids:%s: %w", c.Name, SideKey, err)
+		}
+		if err := place(r, c); err != nil {
+			return found, err
+		}
+	}
+	var tors []Candidate
+	for _, c := range rest {
+		if placed.Has(NIC) || !strings.HasPrefix(c.Name, "mu") {
+			tors = append(tors, c)
+			continue
+		}
+		if err := place(NIC, c); err != nil {
+			return found, err
+		}
+	}
+	if !placed.Has(NIC) {
+		return found, fmt.Errorf("no NIC: none of its ports (%s) has a name that starts with \"mu\"", candidateNames(ports))
+	}
+	slices.SortFunc(tors, func(a, b Candidate) int { return naturalCompare(a.Name, b.Name) })
+	for _, c := range tors {
+		r := Upper
+		if placed.Has(Upper) {
+			r = Lower
+		}
+		if err := place(r, c); err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+func candidateNames(ports []Candidate) string {
+	names := make([]string, len(ports))
+	for i, c := range ports {
+		names[i] = c.Name
+	}
+	slices.SortFunc(names, naturalCompare)
+	return strings.Join(names, ", ")
+}
+
+// naturalCompare orders runs of digits by their value and everything else by its bytes.
+func naturalCompare(a, b string) int {
+	x, y := a, b
+	for x != "" && y != "" {
+		var cx, cy string
+		cx, x = chunk(x)
+		cy, y = chunk(y)
+		if isDigit(cx[0]) && isDigit(cy[0]) {
+			tx, ty := strings.TrimLeft(cx, "0"), strings.TrimLeft(cy, "0")
+			if c := cmp.Or(cmp.Compare(len(tx), len(ty)), strings.Compare(tx, ty)); c != 0 {
+				return c
+			}
+			continue
+		}
+		if c := strings.Compare(cx, cy); c != 0 {
+			return c
+		}
+	}
+	return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(a, b))
+}
+
+// chunk cuts the leading run of digits, or of anything else, off s.
+func chunk(s string) (head, tail string) {
+	digits := isDigit(s[0])
+	for i := range len(s) {
+		if isDigit(s[i]) != digits {
+			return s[:i], s[i:]
+		}
+	}
+	return s, ""
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }

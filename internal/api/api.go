@@ -1,0 +1,148 @@
+// Package api holds the wire types of the mux HTTP API: what the agent answers and what its clients send.
+//
+// The agent, the provider, the command line and the tests share it, so a field has one name and one meaning. It imports
+// the standard library alone and knows neither Open vSwitch nor Terraform. The paths, status codes and texts follow the
+// service that it replaces, sonic-mgmt's mux_simulator.py; openapi.yaml beside this file is the reference for them.
+package api
+
+// Sides and verbs as they are written on the wire.
+const (
+	NIC      = "nic"
+	UpperToR = "upper_tor"
+	LowerToR = "lower_tor"
+
+	// Toggle and Random are verbs, accepted by POST only. A PATCH takes the two sides.
+	Toggle = "toggle"
+	Random = "random"
+)
+
+// Status is one mux as the switch has it now. Its keys are sorted, as the replaced service sorts them.
+type Status struct {
+	ActivePort string `json:"active_port"` // name of the OVS port of the active ToR
+	ActiveSide string `json:"active_side"` // UpperToR or LowerToR
+	Bridge     string `json:"bridge"`      // name of the OVS bridge
+	// FlapCounter counts the changes of side made through the API since the agent started or the counter was cleared.
+	FlapCounter int `json:"flap_counter"`
+	// Flows maps the NIC's port and the active ToR's port, always these two, to what passes from it.
+	Flows map[string][]Action `json:"flows"`
+	// Healthy is true with exactly one downstream output, exactly two upstream ones, and nothing foreign on the bridge.
+	Healthy   bool  `json:"healthy"`
+	PortIndex int   `json:"port_index"`
+	Ports     Ports `json:"ports"`
+	// Reason says why the mux is unhealthy, where the cause is not simply a requested drop. Absent otherwise.
+	Reason      string `json:"reason,omitempty"`
+	StandbyPort string `json:"standby_port"`
+	StandbySide string `json:"standby_side"`
+	VMSet       string `json:"vm_set"`
+}
+
+// Action is one output of a flow.
+type Action struct {
+	Action  string `json:"action"` // always "output"
+	OutPort string `json:"out_port"`
+}
+
+// Ports names the three OVS ports of a mux.
+type Ports struct {
+	LowerToR string `json:"lower_tor"`
+	NIC      string `json:"nic"`
+	UpperToR string `json:"upper_tor"`
+}
+
+// SetSide is the body of POST /mux/<vm_set> and POST /mux/<vm_set>/<port>.
+type SetSide struct {
+	ActiveSide string `json:"active_side"` // UpperToR, LowerToR, Toggle or Random
+}
+
+// OutSides is the body of the output and drop actions.
+type OutSides struct {
+	OutSides []string `json:"out_sides"` // any subset of NIC, UpperToR, LowerToR
+}
+
+// ClearFlapCounter is the body of POST /mux/<vm_set>/clear_flap_counter.
+type ClearFlapCounter struct {
+	PortToClear string `json:"port_to_clear"` // "all", or port indexes joined by "|"
+}
+
+// Patch is the body of PATCH /mux/<vm_set>: the desired state of some ports, by port index.
+type Patch struct {
+	Ports map[string]Desired `json:"ports"`
+}
+
+// Desired is what one port shall be. A nil field is left alone.
+type Desired struct {
+	ActiveSide *string   `json:"active_side,omitempty"` // UpperToR or LowerToR
+	Dropped    *[]string `json:"dropped,omitempty"`     // the whole set of dropped NIC, UpperToR, LowerToR
+}
+
+// Muxes is the answer of every call on all ports and of PATCH: status by bridge.
+type Muxes map[string]Status
+
+// Error is the body of every answer that is not 200.
+type Error struct {
+	ErrMsg string `json:"err_msg"`
+	// Failed names each mux that a call on many ports could not change, by bridge; Muxes is the status of all of them.
+	Failed    map[string]Failure `json:"failed,omitempty"`
+	Muxes     Muxes              `json:"muxes,omitempty"`
+	Traceback []string           `json:"traceback,omitempty"` // the error chain, outermost first; only with -v
+}
+
+// Failure is why one mux of a call on many ports was not changed.
+type Failure struct {
+	Code      string `json:"code"`
+	ErrMsg    string `json:"err_msg"`
+	Retryable bool   `json:"retryable"`
+}
+
+// ErrorCodeHeader carries one of the codes below on every answer that is not 200, so that the body stays as the replaced
+// service wrote it.
+const ErrorCodeHeader = "Mux-Error-Code"
+
+// Error codes.
+const (
+	CodeUnknownVMSet     = "unknown_vm_set"     // 404: the agent serves another vm_set
+	CodeUnknownPort      = "unknown_port"       // 404: no bridge of that index
+	CodeRejectedMux      = "rejected_mux"       // 404: there is a bridge, but it is no mux; GET /mux says why
+	CodeNotFound         = "not_found"          // 404: no such path
+	CodeMethodNotAllowed = "method_not_allowed" // 405
+	CodeBadRequest       = "bad_request"        // 400
+	CodeMediaType        = "unsupported_media"  // 415
+	CodeTooLarge         = "too_large"          // 413
+	CodeNotReady         = "not_ready"          // 503: the switch was not read yet; see Retry-After
+	CodeSwitch           = "switch_error"       // 500: the switch refused, nothing was changed
+	CodeTimeout          = "timeout"            // 500: the switch did not confirm in time, the change may still land
+	CodePartial          = "partial_failure"    // 500: some muxes of a call on many failed
+	CodeInternal         = "internal"           // 500
+)
+
+// Overview is the answer of GET /mux.
+type Overview struct {
+	VMSets map[string]VMSet `json:"vm_sets"`
+}
+
+// VMSet is what the agent knows of one testbed.
+type VMSet struct {
+	Muxes    int        `json:"muxes"`            // number of muxes served
+	Ready    bool       `json:"ready"`            // false until the switch was read once
+	Reason   string     `json:"reason,omitempty"` // why it is not ready
+	Rejected []Rejected `json:"rejected"`         // bridges whose name fits and which are no mux
+}
+
+// Rejected is a bridge that is named like a mux of the vm_set and can't be served.
+type Rejected struct {
+	Bridge    string `json:"bridge"`
+	PortIndex int    `json:"port_index"`
+	Reason    string `json:"reason"`
+}
+
+// Readiness is the answer of GET /readyz: 200 when ready, 503 otherwise.
+type Readiness struct {
+	Ready  bool   `json:"ready"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Version is the answer of GET /version.
+type Version struct {
+	Go      string `json:"go"`
+	Version string `json:"version"`
+}
