@@ -1,0 +1,221 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+)
+
+// A Snapshot is a mux at one moment. It never changes.
+type Snapshot struct {
+	cable.Mux
+	State  cable.State
+	Flaps  int       // changes of side through the API since the start or the last clear
+	Reason string    // why the mux is unhealthy, where it is not simply a requested drop
+	Since  time.Time // when State last changed
+
+	proper bool // the flows on the switch are exactly those of State
+}
+
+// Healthy reports whether everything passes as on a cable with nothing dropped.
+func (s *Snapshot) Healthy() bool { return s.Reason == "" && s.State.Dropped == 0 }
+
+// ErrStopping is the error of a change that came while the agent was stopping.
+var ErrStopping = errors.New("the agent is stopping; nothing was done")
+
+// A Result is what became of one change.
+type Result struct {
+	Snapshot *Snapshot // the mux afterwards; nil when there is none
+	Err      error     // a *cable.SwitchError, ErrUnknownPort, or why the change never started
+}
+
+// Origin says who asked for a change.
+type Origin struct {
+	Cause  Cause
+	Client string // address of the client
+	ReqID  string
+}
+
+// A Cause is why the state of a mux changed.
+type Cause string
+
+// The causes.
+const (
+	API      Cause = "api"      // a client asked
+	External Cause = "external" // somebody changed the switch
+	Recovery Cause = "recovery" // the agent put right what the switch had lost
+)
+
+// A runner is work that waits for a mux.
+type runner interface{ run() }
+
+// task is a runner that is a function.
+type task func()
+
+func (t task) run() { t() }
+
+// A mux is one cable and its queue. Whoever owns it may store snapshots; nobody else does.
+type mux struct {
+	engine *Engine
+	snap   atomic.Pointer[Snapshot]
+	late   *call // a change of which nobody knows whether it landed; touched by the owner
+
+	mu    sync.Mutex
+	owned bool
+	queue []runner
+}
+
+func newMux(e *Engine, s cable.Sight) *mux {
+	m := &mux{engine: e}
+	m.snap.Store(&Snapshot{Mux: s.Mux, Since: time.Now()})
+	return m
+}
+
+// tryOwn makes r the owner and returns true, or queues r and returns false. r's run is called only from the queue.
+func (m *mux) tryOwn(r runner) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.owned {
+		m.queue = append(m.queue, r)
+		return false
+	}
+	m.owned = true
+	return true
+}
+
+// own runs r as soon as it is the owner. r must not block, and must see to it that release is called.
+func (m *mux) own(r runner) {
+	if m.tryOwn(r) {
+		r.run()
+	}
+}
+
+// release hands the mux to the next in the queue.
+func (m *mux) release() {
+	m.mu.Lock()
+	if len(m.queue) == 0 {
+		m.owned, m.queue = false, nil
+		m.mu.Unlock()
+		return
+	}
+	next := m.queue[0]
+	m.queue = m.queue[1:]
+	m.mu.Unlock()
+	next.run()
+}
+
+// A call is one change of one mux on its way.
+type call struct {
+	m        *mux
+	index    int
+	ctx      context.Context
+	change   cable.Change
+	origin   Origin
+	started  time.Time
+	deadline time.Time // for leaving the queue
+
+	update  cable.Update
+	next    *Snapshot // what is published when the switch confirms
+	err     error
+	waiting *sync.WaitGroup
+}
+
+// run begins a call that had to wait.
+func (c *call) run() {
+	if c.begin() {
+		c.m.engine.apply([]*call{c})
+	}
+}
+
+// begin is called by the owner. It returns true when the switch has to be changed; otherwise the call is over.
+func (c *call) begin() bool {
+	cur := c.m.snap.Load()
+	c.next = cur
+	switch {
+	case c.m.engine.stopping.Err() != nil:
+		c.end(ErrStopping)
+		return false
+	case c.ctx.Err() != nil:
+		c.end(fmt.Errorf("given up before it started: %w", context.Cause(c.ctx)))
+		return false
+	case time.Now().After(c.deadline):
+		c.end(&cable.SwitchError{
+			Bridge: cur.Bridge, Op: "change", Retryable: true,
+			Err: errors.New("gave up waiting for the changes before it; nothing was done"),
+		})
+		return false
+	case c.change.Empty():
+		c.end(nil)
+		return false
+	case cur.Ports.Fault() != "":
+		c.end(&cable.SwitchError{Bridge: cur.Bridge, Op: "change", Err: errors.New(cur.Ports.Fault())})
+		return false
+	}
+	state := c.change.Apply(cur.State, c.m.engine.cfg.Random)
+	if state == cur.State && cur.proper && !c.change.Rewrite {
+		c.end(nil)
+		return false
+	}
+	next := *cur
+	next.State, next.Reason, next.proper = state, "", true
+	if state.Active != cur.State.Active && c.origin.Cause == API {
+		next.Flaps++
+	}
+	c.next = &next
+	c.update = cable.Update{Bridge: cur.Bridge, Want: cur.Ports.Want(state), Known: cur.proper && !c.change.Rewrite}
+	if c.update.Known {
+		c.update.Have = cur.Ports.Want(cur.State)
+	}
+	return true
+}
+
+// finish is called with the switch's answer.
+func (c *call) finish(err error) {
+	m := c.m
+	if err == nil {
+		m.late = nil
+		m.publish(c.next, c.origin, time.Since(c.started))
+		c.end(nil)
+		return
+	}
+	if unknown := (*cable.SwitchError)(nil); errors.As(err, &unknown) && unknown.Unknown {
+		doubt := *m.snap.Load()
+		doubt.Reason = "it is not known whether the last change was applied: " + unknown.Err.Error()
+		doubt.proper = false
+		m.snap.Store(&doubt)
+		m.late = c
+		m.engine.readBack(m)
+	}
+	c.end(err)
+}
+
+func (c *call) end(err error) {
+	c.err = err
+	c.waiting.Done()
+	c.m.release()
+}
+
+// publish stores the owner's next snapshot and says in the log what changed, why, for whom, and how long it took.
+func (m *mux) publish(next *Snapshot, by Origin, took time.Duration) {
+	cur := m.snap.Load()
+	if next.State != cur.State {
+		next.Since = time.Now()
+	}
+	m.snap.Store(next)
+	if next.State == cur.State && next.Reason == cur.Reason {
+		return
+	}
+	level := slog.LevelInfo
+	if next.Reason != "" {
+		level = slog.LevelWarn
+	}
+	m.engine.cfg.Log.LogAttrs(context.Background(), level, "mux changed",
+		slog.String("bridge", next.Bridge), slog.Any("from", cur.State), slog.Any("to", next.State), slog.String("reason", next.Reason),
+		slog.String("cause", string(by.Cause)), slog.String("client", by.Client), slog.String("req_id", by.ReqID), slog.Duration("took", took))
+}

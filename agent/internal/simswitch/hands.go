@@ -1,0 +1,169 @@
+package simswitch
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+)
+
+// AddBridge adds a bridge with ports and no flows. An existing one gets the missing ports, as with --may-exist.
+func (s *Switch) AddBridge(name string, ports ...string) {
+	s.do(name, func() {
+		if s.bridges[name] == nil {
+			s.bridges[name] = &bridge{}
+		}
+	})
+	for _, p := range ports {
+		s.AddPort(name, p, "")
+	}
+}
+
+// RemoveBridge removes a bridge with all that is on it.
+func (s *Switch) RemoveBridge(name string) { s.do(name, func() { delete(s.bridges, name) }) }
+
+// AddPort adds a port under a number of its own; side is its external_ids:mux-side.
+func (s *Switch) AddPort(name, port, side string) {
+	s.onBridge(name, func(b *bridge) {
+		if b.find(port) < 0 {
+			b.number++
+			b.ports = append(b.ports, cable.Candidate{Port: cable.Port{Name: port, Number: b.number}, Side: side})
+		}
+	})
+}
+
+// RemovePort removes a port. Flows that name its number stay.
+func (s *Switch) RemovePort(name, port string) {
+	s.onBridge(name, func(b *bridge) {
+		b.ports = slices.DeleteFunc(b.ports, func(c cable.Candidate) bool { return c.Name == port })
+	})
+}
+
+// BreakPort takes the device of a port away: the port stays on the bridge, without a number.
+func (s *Switch) BreakPort(name, port string) {
+	s.onBridge(name, func(b *bridge) {
+		c := &b.ports[b.mustFind(port)]
+		c.Number, c.Fault = 0, fmt.Sprintf("could not open network device %s (No such device)", port)
+	})
+}
+
+// MendPort brings the device of a port back, under a new number.
+func (s *Switch) MendPort(name, port string) {
+	s.onBridge(name, func(b *bridge) {
+		b.number++
+		c := &b.ports[b.mustFind(port)]
+		c.Number, c.Fault = b.number, ""
+	})
+}
+
+// AddFlow adds a flow of the priority that ovs-ofctl gives by default, by port names; no output is a drop.
+func (s *Switch) AddFlow(name, from string, to ...string) {
+	s.onBridge(name, func(b *bridge) {
+		var out []uint32
+		for _, p := range to {
+			out = append(out, b.ports[b.mustFind(p)].Number)
+		}
+		b.add(cable.NewFlow(b.ports[b.mustFind(from)].Number, out...))
+	})
+}
+
+// AddRawFlow adds any flow.
+func (s *Switch) AddRawFlow(name string, f cable.Flow) {
+	s.onBridge(name, func(b *bridge) { b.add(f) })
+}
+
+// DelFlows removes all flows of a bridge.
+func (s *Switch) DelFlows(name string) { s.onBridge(name, func(b *bridge) { b.flows = nil }) }
+
+// FailNext makes the switch refuse the next update of a bridge with these words. It may be called several times.
+func (s *Switch) FailNext(name, words string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refusals[name] = append(s.refusals[name], words)
+}
+
+// Stall makes the switch hang until the returned function is called: reads time out, and updates are applied late.
+func (s *Switch) Stall() (resume func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stalled != nil {
+		panic("simswitch: it hangs already")
+	}
+	stalled := make(chan struct{})
+	s.stalled = stalled
+	return func() {
+		s.mu.Lock()
+		s.stalled = nil
+		s.mu.Unlock()
+		close(stalled)
+	}
+}
+
+// Inject sends a packet with no special header into a port, and returns the names of the ports where it comes out, in
+// order of the name. A packet that OVS would bridge as a switch (NORMAL) floods.
+func (s *Switch) Inject(name, port string) []string {
+	var names []string
+	s.read(name, func(b *bridge) {
+		in := b.ports[b.mustFind(port)].Number
+		best := slices.IndexFunc(b.flows, func(f cable.Flow) bool { return matches(f, in) })
+		for i, f := range b.flows {
+			if best >= 0 && matches(f, in) && f.Priority > b.flows[best].Priority {
+				best = i
+			}
+		}
+		if best < 0 {
+			return
+		}
+		f := b.flows[best]
+		for _, p := range b.ports {
+			if p.Number != 0 && p.Number != in && (f.Action == cable.Normal || f.Action == "" && slices.Contains(f.Out[:], p.Number)) {
+				names = append(names, p.Name)
+			}
+		}
+	})
+	slices.Sort(names)
+	return names
+}
+
+// matches reports whether a packet with no special header that enters at a port is one of f's.
+func matches(f cable.Flow, in uint32) bool {
+	return f.Table == 0 && f.Match == "" && (f.InPort == 0 || f.InPort == in)
+}
+
+// do runs f on the switch and tells the watchers.
+func (s *Switch) do(name string, f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+	s.changed(name)
+}
+
+func (s *Switch) onBridge(name string, f func(*bridge)) {
+	s.do(name, func() { f(s.mustBridge(name)) })
+}
+
+func (s *Switch) read(name string, f func(*bridge)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(s.mustBridge(name))
+}
+
+func (s *Switch) mustBridge(name string) *bridge {
+	b := s.bridges[name]
+	if b == nil {
+		panic("simswitch: no bridge named " + name)
+	}
+	return b
+}
+
+func (b *bridge) find(port string) int {
+	return slices.IndexFunc(b.ports, func(c cable.Candidate) bool { return c.Name == port })
+}
+
+func (b *bridge) mustFind(port string) int {
+	i := b.find(port)
+	if i < 0 {
+		panic("simswitch: no port named " + port)
+	}
+	return i
+}
