@@ -1,0 +1,219 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
+	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+)
+
+// An httpError is an answer that is not 200.
+type httpError struct {
+	status int
+	code   string
+	name   string // the exception's class name in the replaced service, which its clients see; "" for errors of our own
+	text   string
+	failed map[string]api.Failure
+	muxes  api.Muxes
+	err    error // the cause, for traceback
+}
+
+// Error is err_msg: the class, the status line and the text, as the replaced service wrote its exceptions.
+func (e *httpError) Error() string {
+	if e.name == "" {
+		return e.text
+	}
+	line := fmt.Sprintf("%d %s", e.status, werkzeugTitle(e.status))
+	return fmt.Sprintf("<%s '%s'> %s: %s", e.name, fmt.Sprintf("%d: %s", e.status, werkzeugTitle(e.status)), line, e.text)
+}
+
+func (e *httpError) Unwrap() error { return e.err }
+
+// werkzeugTitle is Go's text, but for one status that the replaced service's library names the older way.
+func werkzeugTitle(status int) string {
+	if status == http.StatusRequestEntityTooLarge {
+		return "Request Entity Too Large"
+	}
+	return http.StatusText(status)
+}
+
+func errNotFound() error {
+	return &httpError{
+		status: http.StatusNotFound, code: api.CodeNotFound, name: "NotFound",
+		text: "The requested URL was not found on the server. If you entered the URL manually please check your spelling and try again.",
+	}
+}
+
+func errUnknownVMSet(name string) error {
+	return &httpError{
+		status: http.StatusNotFound, code: api.CodeUnknownVMSet, name: "NotFound",
+		text: fmt.Sprintf("Unknown vm_set \"%s\"", name),
+	}
+}
+
+// errUnknownPort says why the port is no mux where there is a bridge for it.
+func errUnknownPort(e *engine.Engine, port string) error {
+	code, text := api.CodeUnknownPort, fmt.Sprintf("Unknown bridge, vm_set=%s, port_index=%s", e.VMSet(), strings.TrimLeft(port[:len(port)-1], "0")+port[len(port)-1:])
+	for _, r := range e.Rejected() {
+		if r.Index == portIndex(port) {
+			code = api.CodeRejectedMux
+			text += fmt.Sprintf(" (bridge %s is no mux: %s)", r.Bridge, r.Reason)
+		}
+	}
+	return &httpError{status: http.StatusNotFound, code: code, name: "NotFound", text: text}
+}
+
+func errUnknownAction(r *http.Request) error {
+	return &httpError{
+		status: http.StatusNotFound, code: api.CodeNotFound, name: "NotFound",
+		text: about(r) + ` msg=Expected url "/mux/<vm_set>/<port_index>/<action>", action must be "output", "drop", or "reset".`,
+	}
+}
+
+func errMethodNotAllowed() error {
+	return &httpError{
+		status: http.StatusMethodNotAllowed, code: api.CodeMethodNotAllowed, name: "MethodNotAllowed",
+		text: "The method is not allowed for the requested URL.",
+	}
+}
+
+func errMediaType() error {
+	return &httpError{
+		status: http.StatusUnsupportedMediaType, code: api.CodeMediaType, name: "UnsupportedMediaType",
+		text: "Did not attempt to load JSON data because the request Content-Type was not 'application/json'.",
+	}
+}
+
+func errNoJSON(cause error) error {
+	return &httpError{
+		status: http.StatusBadRequest, code: api.CodeBadRequest, name: "BadRequest", err: cause,
+		text: "The browser (or proxy) sent a request that this server could not understand.",
+	}
+}
+
+func errTooLarge() error {
+	return &httpError{
+		status: http.StatusRequestEntityTooLarge, code: api.CodeTooLarge, name: "RequestEntityTooLarge",
+		text: fmt.Sprintf("The data value transmitted exceeds the capacity limit (%d bytes).", maxBody),
+	}
+}
+
+// errPosted is for JSON that is not what the route takes.
+func errPosted(r *http.Request, data []byte, msg string) error {
+	return &httpError{
+		status: http.StatusBadRequest, code: api.CodeBadRequest, name: "BadRequest",
+		text: fmt.Sprintf("%s data=%s msg=%s", about(r), data, msg),
+	}
+}
+
+// about names a request as the replaced service did.
+func about(r *http.Request) string {
+	return fmt.Sprintf("remote_addr=%s method=%s url=%s", clientIP(r), r.Method, fullURL(r))
+}
+
+func fullURL(r *http.Request) string {
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	u := *r.URL
+	u.Scheme, u.Host = scheme, r.Host
+	return u.String()
+}
+
+func errNotReady(vmSet string, cause error) error {
+	return &httpError{
+		status: http.StatusServiceUnavailable, code: api.CodeNotReady, err: cause,
+		text: fmt.Sprintf("vm_set %s is not ready: %v", vmSet, cause),
+	}
+}
+
+// errChange is for a change of one mux that failed.
+func errChange(e *engine.Engine, snap *engine.Snapshot, err error) error {
+	if errors.Is(err, engine.ErrUnknownPort) {
+		return errUnknownPort(e, fmt.Sprint(snap.Index))
+	}
+	return errSwitch("", err)
+}
+
+// errSwitch is for what the switch did not do.
+func errSwitch(doing string, err error) error {
+	text := err.Error()
+	if doing != "" {
+		text = doing + ": " + text
+	}
+	return &httpError{status: http.StatusInternalServerError, code: failure(err).Code, text: text, err: err}
+}
+
+func errPartial(asked int, failed map[string]api.Failure, muxes api.Muxes) error {
+	var bridges []string
+	for bridge := range failed {
+		bridges = append(bridges, bridge)
+	}
+	slices.Sort(bridges)
+	return &httpError{
+		status: http.StatusInternalServerError, code: api.CodePartial, failed: failed, muxes: muxes,
+		text: fmt.Sprintf("%d of %d muxes failed, the others are done: %s: %s",
+			len(failed), asked, strings.Join(bridges, ", "), failed[bridges[0]].ErrMsg),
+	}
+}
+
+// failure says of one failed change what a client needs to decide on a retry.
+func failure(err error) api.Failure {
+	f := api.Failure{Code: api.CodeInternal, ErrMsg: err.Error()}
+	var refused *cable.SwitchError
+	switch {
+	case errors.As(err, &refused) && refused.Unknown:
+		f.Code, f.Retryable = api.CodeTimeout, true
+	case errors.As(err, &refused):
+		f.Code, f.Retryable = api.CodeSwitch, refused.Retryable
+	case errors.Is(err, engine.ErrUnknownPort):
+		f.Code = api.CodeUnknownPort
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, engine.ErrStopping):
+		f.Retryable = true
+	}
+	return f
+}
+
+// writeError is the one place where errors become answers.
+func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	var he *httpError
+	if !errors.As(err, &he) {
+		he = &httpError{status: http.StatusInternalServerError, code: api.CodeInternal, text: err.Error(), err: err}
+	}
+	body := api.Error{ErrMsg: he.Error(), Failed: he.failed, Muxes: he.muxes}
+	if s.verbose {
+		body.Traceback = chain(he)
+	}
+	if he.status == http.StatusServiceUnavailable {
+		setRetryAfter(w)
+	}
+	w.Header().Set(api.ErrorCodeHeader, he.code)
+	level := slog.LevelInfo
+	if he.status >= http.StatusInternalServerError {
+		level = slog.LevelError
+	}
+	s.log.Log(r.Context(), level, "request failed", "client", clientIP(r), "method", r.Method, "url", r.URL.String(), "status", he.status, "err", body.ErrMsg)
+	if err := s.write(w, he.status, body); err != nil {
+		s.log.Error("answer not written", "err", err)
+	}
+}
+
+// setRetryAfter names the pause in which an agent that waits for its switch looks again, in whole seconds.
+func setRetryAfter(w http.ResponseWriter) { w.Header().Set("Retry-After", "1") }
+
+// chain lists an error and all its causes, outermost first.
+func chain(err error) []string {
+	var texts []string
+	for ; err != nil; err = errors.Unwrap(err) {
+		texts = append(texts, fmt.Sprintf("%T: %v", err, err))
+	}
+	return texts
+}

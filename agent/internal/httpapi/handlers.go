@@ -1,0 +1,300 @@
+package httpapi
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
+	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+)
+
+func (s *Server) getHealthz(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	fmt.Fprintln(w, "ok")
+	return nil
+}
+
+func (s *Server) getReadyz(w http.ResponseWriter, r *http.Request) error {
+	for _, e := range s.engines {
+		if err := e.Ready(); err != nil {
+			setRetryAfter(w)
+			return s.write(w, http.StatusServiceUnavailable, api.Readiness{Reason: "vm_set " + e.VMSet() + ": " + err.Error()})
+		}
+	}
+	return s.write(w, http.StatusOK, api.Readiness{Ready: true})
+}
+
+func (s *Server) getVersion(w http.ResponseWriter, r *http.Request) error {
+	return s.write(w, http.StatusOK, s.version)
+}
+
+func (s *Server) getOverview(w http.ResponseWriter, r *http.Request) error {
+	overview := api.Overview{VMSets: map[string]api.VMSet{}}
+	for name, e := range s.engines {
+		v := api.VMSet{Muxes: len(e.Snapshots()), Ready: true, Rejected: []api.Rejected{}}
+		if err := e.Ready(); err != nil {
+			v.Ready, v.Reason = false, err.Error()
+		}
+		for _, r := range e.Rejected() {
+			v.Rejected = append(v.Rejected, api.Rejected{Bridge: r.Bridge, PortIndex: r.Index, Reason: r.Reason})
+		}
+		overview.VMSets[name] = v
+	}
+	return s.write(w, http.StatusOK, overview)
+}
+
+// inVMSet finds the engine of the path's vm_set and refuses while it has not read its switch.
+func (s *Server) inVMSet(h func(http.ResponseWriter, *http.Request, *engine.Engine) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		name := mux.Vars(r)["vm_set"]
+		e := s.engines[name]
+		if e == nil {
+			return errUnknownVMSet(name)
+		}
+		if err := e.Ready(); err != nil {
+			return errNotReady(name, err)
+		}
+		return h(w, r, e)
+	}
+}
+
+// onPort finds the mux of the path's port.
+func (s *Server) onPort(h func(http.ResponseWriter, *http.Request, *engine.Engine, *engine.Snapshot) error) func(http.ResponseWriter, *http.Request, *engine.Engine) error {
+	return func(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
+		port := mux.Vars(r)["port"]
+		snap := e.Snapshot(portIndex(port))
+		if snap == nil {
+			return errUnknownPort(e, port)
+		}
+		return h(w, r, e, snap)
+	}
+}
+
+// portIndex reads digits; a number too large for an index is one that no bridge has.
+func portIndex(digits string) int {
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		return math.MaxInt
+	}
+	return n
+}
+
+func (s *Server) getAll(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
+	return s.write(w, http.StatusOK, statuses(e.Snapshots()))
+}
+
+func (s *Server) getPort(w http.ResponseWriter, r *http.Request, _ *engine.Engine, snap *engine.Snapshot) error {
+	return s.write(w, http.StatusOK, status(snap))
+}
+
+func (s *Server) postPort(w http.ResponseWriter, r *http.Request, e *engine.Engine, snap *engine.Snapshot) error {
+	change, err := decodeSide(w, r)
+	if err != nil {
+		return err
+	}
+	return s.changeOne(w, r, e, snap, change)
+}
+
+func (s *Server) postAll(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
+	change, err := decodeSide(w, r)
+	if err != nil {
+		return err
+	}
+	return s.changeAll(w, r, e, change)
+}
+
+func (s *Server) postAllSides(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
+	change, err := decodeOutSides(w, r, mux.Vars(r)["action"])
+	if err != nil {
+		return err
+	}
+	return s.changeAll(w, r, e, change)
+}
+
+func (s *Server) postAllReset(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
+	return s.changeAll(w, r, e, cable.Reset())
+}
+
+func (s *Server) postPortAction(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
+	action, snap := mux.Vars(r)["action"], e.Snapshot(portIndex(mux.Vars(r)["port"]))
+	if snap == nil || (action != "output" && action != "drop" && action != "reset") {
+		return errUnknownAction(r)
+	}
+	if action == "reset" {
+		return s.changeOne(w, r, e, snap, cable.Reset())
+	}
+	change, err := decodeOutSides(w, r, action)
+	if err != nil {
+		return err
+	}
+	return s.changeOne(w, r, e, snap, change)
+}
+
+func (s *Server) patch(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
+	changes, err := decodePatch(w, r)
+	if err != nil {
+		return err
+	}
+	for index := range changes {
+		if e.Snapshot(index) == nil {
+			return errUnknownPort(e, strconv.Itoa(index))
+		}
+	}
+	return s.changeMany(w, r, e, changes)
+}
+
+func (s *Server) changeOne(w http.ResponseWriter, r *http.Request, e *engine.Engine, snap *engine.Snapshot, change cable.Change) error {
+	res := e.Do(r.Context(), map[int]cable.Change{snap.Index: change}, origin(r))[snap.Index]
+	if res.Err != nil {
+		return errChange(e, snap, res.Err)
+	}
+	return s.write(w, http.StatusOK, status(res.Snapshot))
+}
+
+func (s *Server) changeAll(w http.ResponseWriter, r *http.Request, e *engine.Engine, change cable.Change) error {
+	changes := map[int]cable.Change{}
+	for _, snap := range e.Snapshots() {
+		changes[snap.Index] = change
+	}
+	return s.changeMany(w, r, e, changes)
+}
+
+// changeMany answers with the status of each mux; when some failed, with an error that names each of them.
+func (s *Server) changeMany(w http.ResponseWriter, r *http.Request, e *engine.Engine, changes map[int]cable.Change) error {
+	muxes := api.Muxes{}
+	failed := map[string]api.Failure{}
+	for index, res := range e.Do(r.Context(), changes, origin(r)) {
+		if res.Snapshot == nil { // removed while the call was on its way
+			bridge := fmt.Sprintf("port %d", index)
+			failed[bridge] = api.Failure{Code: api.CodeUnknownPort, ErrMsg: "the bridge was removed"}
+			continue
+		}
+		muxes[res.Snapshot.Bridge] = status(res.Snapshot)
+		if res.Err != nil {
+			failed[res.Snapshot.Bridge] = failure(res.Err)
+		}
+	}
+	if len(failed) > 0 {
+		return errPartial(len(changes), failed, muxes)
+	}
+	return s.write(w, http.StatusOK, muxes)
+}
+
+func (s *Server) postReload(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
+	if err := e.Reload(r.Context()); err != nil {
+		return errSwitch("reload", err)
+	}
+	return s.write(w, http.StatusOK, statuses(e.Snapshots()))
+}
+
+func (s *Server) postLog(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
+	message, err := decodeLog(w, r)
+	if err != nil {
+		return err
+	}
+	s.log.Info("client's message", "client", clientIP(r), "message", message)
+	return s.write(w, http.StatusOK, map[string]bool{"success": true})
+}
+
+func (s *Server) getFlaps(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
+	return s.write(w, http.StatusOK, flaps(e.Snapshots()))
+}
+
+func (s *Server) getPortFlaps(w http.ResponseWriter, r *http.Request, _ *engine.Engine, snap *engine.Snapshot) error {
+	return s.write(w, http.StatusOK, flaps([]*engine.Snapshot{snap}))
+}
+
+func (s *Server) postClearFlaps(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
+	ports, err := decodeClear(w, r)
+	if err != nil {
+		return err
+	}
+	var indexes []int
+	if ports == nil {
+		for _, snap := range e.Snapshots() {
+			indexes = append(indexes, snap.Index)
+		}
+	}
+	for _, port := range ports {
+		index := portIndex(port)
+		if e.Snapshot(index) == nil {
+			return errUnknownPort(e, port)
+		}
+		indexes = append(indexes, index)
+	}
+	cleared, err := e.ClearFlaps(indexes)
+	if err != nil {
+		return errUnknownPort(e, strings.Join(ports, "|"))
+	}
+	return s.write(w, http.StatusOK, flaps(cleared))
+}
+
+func flaps(snaps []*engine.Snapshot) map[string]int {
+	counters := map[string]int{}
+	for _, s := range snaps {
+		counters[s.Bridge] = s.Flaps
+	}
+	return counters
+}
+
+func statuses(snaps []*engine.Snapshot) api.Muxes {
+	muxes := make(api.Muxes, len(snaps))
+	for _, s := range snaps {
+		muxes[s.Bridge] = status(s)
+	}
+	return muxes
+}
+
+// status writes a snapshot as the API does.
+func status(s *engine.Snapshot) api.Status {
+	active, standby := s.State.Active, s.State.Active.Other()
+	output := func(from cable.Role, to ...cable.Role) []api.Action {
+		actions := []api.Action{}
+		for _, r := range to {
+			if !s.State.Dropped.Has(r) {
+				actions = append(actions, api.Action{Action: "output", OutPort: s.Ports[r].Name})
+			}
+		}
+		return actions
+	}
+	return api.Status{
+		ActivePort:  s.Ports[active.Role()].Name,
+		ActiveSide:  active.String(),
+		Bridge:      s.Bridge,
+		FlapCounter: s.Flaps,
+		Flows: map[string][]api.Action{
+			s.Ports[cable.NIC].Name:     output(cable.NIC, cable.Upper, cable.Lower),
+			s.Ports[active.Role()].Name: output(active.Role(), cable.NIC),
+		},
+		Healthy:   s.Healthy(),
+		PortIndex: s.Index,
+		Ports: api.Ports{
+			NIC:      s.Ports[cable.NIC].Name,
+			UpperToR: s.Ports[cable.Upper].Name,
+			LowerToR: s.Ports[cable.Lower].Name,
+		},
+		Reason:      s.Reason,
+		StandbyPort: s.Ports[standby.Role()].Name,
+		StandbySide: standby.String(),
+		VMSet:       s.VMSet,
+	}
+}
+
+func origin(r *http.Request) engine.Origin {
+	return engine.Origin{Cause: engine.API, Client: clientIP(r), ReqID: r.URL.Query().Get("reqId")}
+}
+
+func clientIP(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}

@@ -1,0 +1,132 @@
+// Package httpapi serves the mux HTTP API over one engine for each vm_set.
+//
+// It owns the routes, the decoding of requests, the encoding of answers and the words of errors, which follow the
+// replaced mux_simulator.py where clients can see them. It must not know how a change reaches a switch.
+package httpapi
+
+import (
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
+	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+)
+
+// Config is what a Server needs.
+type Config struct {
+	Engines []*engine.Engine
+	Log     *slog.Logger
+	Version api.Version
+	// Verbose adds the chain of errors, as `traceback`, to error bodies.
+	Verbose bool
+}
+
+// A Server answers HTTP requests.
+type Server struct {
+	engines map[string]*engine.Engine
+	log     *slog.Logger
+	version api.Version
+	verbose bool
+	router  *mux.Router
+}
+
+// New returns the handler of the whole API.
+func New(cfg Config) *Server {
+	s := &Server{engines: map[string]*engine.Engine{}, log: cfg.Log, version: cfg.Version, verbose: cfg.Verbose}
+	for _, e := range cfg.Engines {
+		s.engines[e.VMSet()] = e
+	}
+	s.router = s.routes()
+	return s
+}
+
+// handler answers a request, or returns an error for the one error writer.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+// methods is what a path answers, by method.
+type methods map[string]handler
+
+// routes lists all of them. Paths match the decoded path, as the replaced service's router did.
+func (s *Server) routes() *mux.Router {
+	r := mux.NewRouter().SkipClean(true)
+	for _, route := range []struct {
+		path    string
+		methods methods
+	}{
+		{api.PathHealthz, methods{"GET": s.getHealthz}},
+		{api.PathReadyz, methods{"GET": s.getReadyz}},
+		{api.PathVersion, methods{"GET": s.getVersion}},
+		{"/mux", methods{"GET": s.getOverview}},
+		{"/mux/{vm_set}", methods{"GET": s.inVMSet(s.getAll), "POST": s.inVMSet(s.postAll), "PATCH": s.inVMSet(s.patch)}},
+		{"/mux/{vm_set}/{port:[0-9]+}", methods{"GET": s.inVMSet(s.onPort(s.getPort)), "POST": s.inVMSet(s.onPort(s.postPort))}},
+		{"/mux/{vm_set}/{action:output|drop}", methods{"POST": s.inVMSet(s.postAllSides)}},
+		{"/mux/{vm_set}/reset", methods{"POST": s.inVMSet(s.postAllReset)}},
+		{"/mux/{vm_set}/reload", methods{"POST": s.inVMSet(s.postReload)}},
+		{"/mux/{vm_set}/log", methods{"POST": s.inVMSet(s.postLog)}},
+		{"/mux/{vm_set}/flap_counter", methods{"GET": s.inVMSet(s.getFlaps)}},
+		{"/mux/{vm_set}/clear_flap_counter", methods{"POST": s.inVMSet(s.postClearFlaps)}},
+		// A POST to flap_counter is an unknown action, as it is there.
+		{"/mux/{vm_set}/{port:[0-9]+}/flap_counter", methods{"GET": s.inVMSet(s.onPort(s.getPortFlaps)), "POST": s.inVMSet(s.postPortAction)}},
+		{"/mux/{vm_set}/{port:[0-9]+}/{action:[^/]+}", methods{"POST": s.inVMSet(s.postPortAction)}},
+	} {
+		r.Handle(route.path, s.dispatch(route.methods))
+	}
+	r.NotFoundHandler = s.handle(func(http.ResponseWriter, *http.Request) error { return errNotFound() })
+	return r
+}
+
+// dispatch answers by method: HEAD as GET without a body, OPTIONS with the list.
+func (s *Server) dispatch(m methods) http.Handler {
+	allow := m.allow()
+	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
+		method := r.Method
+		if method == http.MethodHead {
+			method = http.MethodGet
+		}
+		if h, ok := m[method]; ok {
+			return h(w, r)
+		}
+		w.Header().Set("Allow", allow)
+		if method == http.MethodOptions {
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			w.WriteHeader(http.StatusOK)
+			return nil
+		}
+		return errMethodNotAllowed()
+	})
+}
+
+func (s *Server) handle(h handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			s.writeError(w, r, err)
+		}
+	})
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if merged := mergeSlashes(r.URL); merged != "" {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		http.Redirect(w, r, merged, http.StatusPermanentRedirect)
+		return
+	}
+	s.router.ServeHTTP(w, r)
+}
+
+// allow lists the methods for an Allow header.
+func (m methods) allow() string {
+	names := []string{http.MethodOptions}
+	for name := range m {
+		names = append(names, name)
+		if name == http.MethodGet {
+			names = append(names, http.MethodHead)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
