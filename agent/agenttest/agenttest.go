@@ -1,0 +1,167 @@
+// Package agenttest runs a real agent on the simulated switch, in process, for everybody's tests.
+//
+// It offers what a person or a fault does to a testbed, as verbs, and no types of the agent's inside.
+package agenttest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/simswitch"
+)
+
+// An Agent is a running agent with its simulated switch. Its methods fail the test when something goes wrong.
+type Agent struct {
+	URL   string // such as "http://127.0.0.1:43215"; the same after Restart
+	VMSet string
+
+	t     testing.TB
+	names *cable.Names
+	sw    *simswitch.Switch
+	stop  func()
+}
+
+type options struct {
+	vmSet string
+	ports int
+}
+
+// An Option changes what Start makes.
+type Option func(*options)
+
+// VMSet names the testbed; the default is "vms17-8".
+func VMSet(name string) Option { return func(o *options) { o.vmSet = name } }
+
+// Ports sets the number of ports; the default is 12.
+func Ports(n int) Option { return func(o *options) { o.ports = n } }
+
+// hang is how long anything here may take before the test fails.
+const hang = 30 * time.Second
+
+// Start runs an agent until the test ends, and returns when it is ready.
+func Start(t testing.TB, opts ...Option) *Agent {
+	t.Helper()
+	o := options{vmSet: "vms17-8", ports: 12}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	names, err := cable.NewNames(o.vmSet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &Agent{VMSet: o.vmSet, t: t, names: names, sw: simswitch.New(names, o.ports)}
+	a.start("127.0.0.1:0")
+	t.Cleanup(func() { a.stop() })
+	return a
+}
+
+func (a *Agent) start(listen string) {
+	a.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	address := make(chan net.Addr, 1)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- agent.Run(ctx, agent.Config{
+			Listen: listen, VMSets: []string{a.VMSet}, Driver: agent.DriverSimulated, Version: "test",
+			Log:       slog.New(slog.NewTextHandler(io.Discard, nil)),
+			Listening: func(addr net.Addr) { address <- addr },
+			NewSwitch: func(*cable.Names) (engine.Switch, error) { return a.sw, nil },
+		})
+	}()
+	a.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			a.t.Errorf("agent: %v", err)
+		}
+		a.stop = func() {}
+	}
+	select {
+	case addr := <-address:
+		a.URL = "http://" + addr.String()
+	case err := <-ended:
+		a.t.Fatalf("agent did not start: %v", err)
+	}
+	a.waitFor("/readyz")
+}
+
+// waitFor polls a path until it answers 200.
+func (a *Agent) waitFor(path string) {
+	a.t.Helper()
+	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		res, err := http.Get(a.URL + path)
+		if err != nil {
+			continue
+		}
+		_ = res.Body.Close()
+		if res.StatusCode == http.StatusOK {
+			return
+		}
+	}
+	a.t.Fatalf("agent did not answer 200 on %s within %v", path, hang)
+}
+
+// Restart stops the agent and starts it on the same address and switch, as systemctl restart does.
+func (a *Agent) Restart() {
+	a.t.Helper()
+	a.Stop()
+	a.Resume()
+}
+
+// Stop ends the agent; the switch stays as it is.
+func (a *Agent) Stop() { a.stop() }
+
+// Resume starts a stopped agent on the address that it had.
+func (a *Agent) Resume() {
+	a.t.Helper()
+	a.start(strings.TrimPrefix(a.URL, "http://"))
+}
+
+// Flip switches the active side of a port through the API, as somebody else's toggle does.
+func (a *Agent) Flip(port int) {
+	a.t.Helper()
+	url := fmt.Sprintf("%s/mux/%s/%d", a.URL, a.VMSet, port)
+	res, err := http.Post(url, "application/json", strings.NewReader(`{"active_side":"toggle"}`))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(res.Body)
+		a.t.Fatalf("POST %s: %s: %s", url, res.Status, body)
+	}
+}
+
+// RemoveBridge deletes the bridge of a port from the switch, and returns when the agent no longer serves it.
+func (a *Agent) RemoveBridge(port int) {
+	a.t.Helper()
+	a.sw.RemoveBridge(a.names.Bridge(port))
+	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		res, err := http.Get(fmt.Sprintf("%s/mux/%s/%d", a.URL, a.VMSet, port))
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode == http.StatusNotFound {
+			return
+		}
+	}
+	a.t.Fatalf("port %d is still served %v after its bridge was removed", port, hang)
+}
+
+// FailNext makes the switch refuse the next change of a port with these words.
+func (a *Agent) FailNext(port int, words string) { a.sw.FailNext(a.names.Bridge(port), words) }
+
+// Inject sends a packet into an OVS port of a mux and returns the names of the ports where it comes out, sorted.
+func (a *Agent) Inject(port int, from string) []string {
+	return a.sw.Inject(a.names.Bridge(port), from)
+}

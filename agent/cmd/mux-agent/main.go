@@ -1,0 +1,31 @@
+// Command mux-agent serves the mux HTTP API of a SONiC dual-ToR testbed.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// version is set at link time.
+var version = "dev"
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+// run returns the exit code: 0, 1 when the command failed, 2 when it was not called properly.
+func run(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := newRoot()
+	root.SetArgs(legacyArgs(args))
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "mux-agent:", err)
+		if isUsage(err) {
+			return 2
+		}
+		return 1
+	}
+	return 0
+}

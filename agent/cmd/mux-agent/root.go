@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// usageError is a command line that can't be understood.
+type usageError struct{ error }
+
+func isUsage(err error) bool {
+	var u usageError
+	return errors.As(err, &u)
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "mux-agent",
+		Short: "Serve and switch the simulated Y-cables of a SONiC dual-ToR testbed",
+		Long: `mux-agent serves the mux HTTP API of a SONiC dual-ToR testbed: it reads and switches the active side of
+simulated Y-cables, which are Open vSwitch bridges on the test server.
+
+It also runs as mux_simulator.py is called:
+
+  mux-agent <http port> <vm_set> [-v]
+
+which is serve on all addresses, with the log in /tmp/mux_simulator_<http port>.log.
+
+Exit codes: 0 done, 1 failed, 2 not called properly.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("unknown command %q; see mux-agent --help", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+	})
+	root.AddCommand(newServe(), newVersion())
+	return root
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "mux-agent %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+}
+
+var portNumber = regexp.MustCompile(`^[0-9]+$`)
+
+// legacyArgs turns the arguments of mux_simulator.py into those of serve. They start with a port number, which no command
+// does.
+func legacyArgs(args []string) []string {
+	if len(args) == 0 || !portNumber.MatchString(args[0]) {
+		return args
+	}
+	serve := []string{"serve", "--listen", "0.0.0.0:" + args[0], "--log-file", "/tmp/mux_simulator_" + args[0] + ".log"}
+	for i, arg := range args[1:] {
+		switch {
+		case arg == "-v":
+			serve = append(serve, "--verbose", "--log-level", "debug")
+		case i == 0:
+			serve = append(serve, "--vm-set", arg)
+		default:
+			serve = append(serve, arg)
+		}
+	}
+	return serve
+}
+
+// setFromEnvironment gives every flag that the command line left alone the value of its variable, MUX_AGENT_ and the
+// flag's name in capitals. Lists are separated by commas.
+func setFromEnvironment(flags *pflag.FlagSet) error {
+	var errs []error
+	flags.VisitAll(func(f *pflag.Flag) {
+		name := envName(f.Name)
+		text, ok := os.LookupEnv(name)
+		if !ok || f.Changed || f.Name == "help" {
+			return
+		}
+		if err := flags.Set(f.Name, text); err != nil {
+			errs = append(errs, usageError{fmt.Errorf("%s=%q: %w", name, text, err)})
+		}
+	})
+	return errors.Join(errs...)
+}
+
+func envName(flag string) string {
+	return "MUX_AGENT_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent"
+)
+
+// serveFlags are the flags of serve that agent.Config does not hold.
+type serveFlags struct {
+	logFile  string
+	logLevel string
+}
+
+func newServe() *cobra.Command {
+	var cfg agent.Config
+	var own serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve --listen 127.0.0.1:8080 --vm-set vms17-8",
+		Short: "Serve the mux HTTP API of one testbed",
+		Long: `serve reads the bridges of a vm_set from Open vSwitch, adopts the active side that it finds on each, repairs what
+is no proper cable, and serves the mux HTTP API until it gets SIGTERM or SIGINT. It waits for an Open vSwitch that does
+not run yet.
+
+Every flag has an environment variable: MUX_AGENT_VM_SET for --vm-set, and so on. The flag wins.`,
+		Args:    cobra.NoArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return setFromEnvironment(cmd.Flags()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, closeLog, err := own.open(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			defer closeLog()
+			cfg.Log, cfg.Version = log, version
+			cfg.Listening = func(addr net.Addr) {
+				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "mux-agent: listening on http://%s\n", addr)
+			}
+			return agent.Run(cmd.Context(), cfg)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&cfg.Listen, "listen", "127.0.0.1:8080", "`address` of the HTTP API; port 0 takes a free one and prints it")
+	flags.StringSliceVar(&cfg.VMSets, "vm-set", nil, "`name` of the testbed to serve; may repeat")
+	flags.StringVar(&cfg.Driver, "driver", agent.DriverOpenFlow, "how the switch is driven: openflow, ovs-ofctl or simulated")
+	flags.IntVar(&cfg.SimulatePorts, "simulate-ports", 12, "`number` of ports of the simulated switch")
+	flags.StringVar(&cfg.OVSRunDir, "ovs-rundir", defaultRunDir(), "`directory` of Open vSwitch's sockets; also OVS_RUNDIR")
+	flags.DurationVar(&cfg.ChangeTimeout, "change-timeout", 3*time.Second, "how long the switch may take for one change")
+	flags.BoolVar(&cfg.KeepDrops, "keep-drops", false, "leave dropped ports dropped at the start")
+	flags.BoolVar(&cfg.KeepFailMode, "keep-fail-mode", false, "don't set fail_mode=secure on the bridges")
+	flags.BoolVar(&cfg.Verbose, "verbose", false, "add the chain of errors, traceback, to error bodies")
+	flags.StringVar(&own.logFile, "log-file", "", "`file` to log to, rotated; the default is standard error")
+	flags.StringVar(&own.logLevel, "log-level", "info", "`level` of the log: debug, info, warn or error")
+	return cmd
+}
+
+func defaultRunDir() string {
+	if dir := os.Getenv("OVS_RUNDIR"); dir != "" {
+		return dir
+	}
+	return "/var/run/openvswitch"
+}
+
+// open makes the log. A file that can't be written is a warning on standard error, where the log then goes.
+func (f serveFlags) open(stderr io.Writer) (log *slog.Logger, closeLog func(), err error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
+		return nil, nil, usageError{fmt.Errorf("--log-level %q: want debug, info, warn or error", f.logLevel)}
+	}
+	var out io.Writer = stderr
+	closeLog = func() {}
+	var failed error
+	if f.logFile != "" {
+		var file *agent.LogFile
+		if file, failed = agent.OpenLogFile(f.logFile); failed == nil {
+			out, closeLog = file, func() { _ = file.Close() }
+		}
+	}
+	log = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level}))
+	if failed != nil {
+		log.Warn("logging to standard error instead", "err", failed)
+	}
+	return log, closeLog, nil
+}
