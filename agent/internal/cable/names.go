@@ -98,8 +98,9 @@ func Identify(ports []Candidate) (Ports, error) {
 		}
 	}
 	var tors []Candidate
+	mapped := placed.Has(NIC)
 	for _, c := range rest {
-		if placed.Has(NIC) || !strings.HasPrefix(c.Name, "mu") {
+		if mapped || !strings.HasPrefix(c.Name, "mu") {
 			tors = append(tors, c)
 			continue
 		}
