@@ -127,7 +127,7 @@ func newEngines(cfg Config) ([]*engine.Engine, error) {
 			return nil, err
 		}
 		engines = append(engines, engine.New(engine.Config{
-			VMSet: vmSet, Switch: sw, Log: cfg.Log.With("vm_set", vmSet), KeepDrops: cfg.KeepDrops, Timeout: cfg.ChangeTimeout,
+			Names: names, Switch: sw, Log: cfg.Log.With("vm_set", vmSet), KeepDrops: cfg.KeepDrops, Timeout: cfg.ChangeTimeout,
 		}))
 	}
 	return engines, nil

@@ -8,6 +8,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ import (
 
 // Config is what an Engine needs.
 type Config struct {
-	VMSet  string
+	Names  *cable.Names // of the vm_set
 	Switch Switch
 	Log    *slog.Logger
 	// KeepDrops leaves dropped ports dropped at the start. The replaced service restores them, and test sessions restart
@@ -132,7 +133,7 @@ func (e *Engine) drain() {
 }
 
 // VMSet returns the vm_set.
-func (e *Engine) VMSet() string { return e.cfg.VMSet }
+func (e *Engine) VMSet() string { return e.cfg.Names.VMSet() }
 
 // Ready returns nil once the switch was read as a whole, and until then why it was not.
 func (e *Engine) Ready() error {
@@ -177,30 +178,35 @@ func (e *Engine) Reload(ctx context.Context) error {
 	var rejected []Rejected
 	seen := map[*mux]bool{}
 	changes := map[*mux]cable.Change{}
-	var adopted sync.WaitGroup
+	var looks []<-chan bool
+	slices.SortFunc(sights, e.byPreference)
+	owner := map[int]string{}
 	for _, s := range sights {
+		if first, taken := owner[s.Index]; taken && s.Rejected == "" {
+			s.Rejected = clash(s.Index, first)
+		}
 		if s.Rejected != "" {
 			rejected = append(rejected, Rejected{Bridge: s.Bridge, Index: s.Index, Reason: s.Rejected})
 			e.cfg.Log.Warn("bridge is no mux", "bridge", s.Bridge, "reason", s.Rejected)
 			continue
 		}
+		owner[s.Index] = s.Bridge
 		m := before.byIndex[s.Index]
 		if m == nil || m.snap.Load().Bridge != s.Bridge {
 			m = newMux(e, s)
+			e.adoptAtStart(m, s)
+		} else if s.Flushed || !m.shows(s) {
+			looks = append(looks, e.look(m, s.Flushed))
 		}
 		seen[m] = true
 		changes[m] = cable.Change{}
 		if !e.cfg.KeepDrops {
 			changes[m] = cable.Change{Output: cable.AllRoles}
 		}
-		adopted.Add(1)
-		m.own(task(func() {
-			e.adoptAtStart(m, s)
-			adopted.Done()
-			m.release()
-		}))
 	}
-	adopted.Wait()
+	for _, looked := range looks {
+		<-looked
+	}
 	e.repair(ctx, changes)
 
 	e.update(func(t *table) {
@@ -217,6 +223,22 @@ func (e *Engine) Reload(ctx context.Context) error {
 	})
 	e.outage.Store(nil)
 	return nil
+}
+
+// byPreference orders bridges of the same port index: first the one that is named as the testbed names it.
+func (e *Engine) byPreference(a, b cable.Sight) int {
+	foreign := func(s cable.Sight) int {
+		if s.Bridge == e.cfg.Names.Bridge(s.Index) {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(foreign(a), foreign(b)), cmp.Compare(a.Bridge, b.Bridge))
+}
+
+// clash is why a bridge is not served whose port index another one has.
+func clash(index int, owner string) string {
+	return fmt.Sprintf("port index %d is served by bridge %s", index, owner)
 }
 
 // repair makes muxes proper at a start or reload.

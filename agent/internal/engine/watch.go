@@ -24,7 +24,7 @@ func (e *Engine) see(s cable.Sight) {
 	if m.shows(s) {
 		return
 	}
-	e.look(m)
+	e.look(m, false)
 }
 
 // shows reports whether the snapshot says what s says.
@@ -40,12 +40,15 @@ func (m *mux) shows(s cable.Sight) bool {
 	return r.State == cur.State && r.Reason == cur.Reason && r.Proper == cur.proper
 }
 
-// look has the owner of m read its bridge and act on what it sees. It returns at once; the channel tells whether the
-// bridge could be read.
-func (e *Engine) look(m *mux) <-chan bool {
+// look has the owner of m read its bridge and act on what it sees. With flushed the agent itself has emptied the flow
+// table, so they are put back. It returns at once; the channel tells whether the bridge could be read.
+func (e *Engine) look(m *mux, flushed bool) <-chan bool {
 	looked := make(chan bool, 1)
 	m.own(task(func() {
 		started := e.goBackground(func() {
+			if flushed {
+				e.restore(m)
+			}
 			ok := e.lookOwned(m)
 			m.release()
 			looked <- ok
@@ -145,7 +148,7 @@ func (e *Engine) restore(m *mux) {
 	m.publish(&next, Origin{Cause: Recovery}, time.Since(started))
 }
 
-// adoptAtStart brings an owned mux to what a full read saw of it.
+// adoptAtStart brings a mux that nobody else knows yet to what a full read saw of it.
 func (e *Engine) adoptAtStart(m *mux, s cable.Sight) {
 	cur := m.snap.Load()
 	next := *cur
@@ -171,13 +174,16 @@ func (e *Engine) readBack(m *mux) {
 				return
 			case <-time.After(readBackPause):
 			}
-			done = <-e.look(m)
+			done = <-e.look(m, false)
 		}
 	})
 }
 
 // meet handles the sight of a bridge that is not served.
 func (e *Engine) meet(s cable.Sight) {
+	if m := e.table.Load().byIndex[s.Index]; m != nil && !s.Gone && s.Rejected == "" {
+		s.Rejected = clash(s.Index, m.snap.Load().Bridge)
+	}
 	if s.Gone || s.Rejected != "" {
 		e.reject(s)
 		return

@@ -15,19 +15,19 @@ func (s *Switch) AddBridge(name string, ports ...string) {
 		}
 	})
 	for _, p := range ports {
-		s.AddPort(name, p, "")
+		s.AddPort(name, p)
 	}
 }
 
 // RemoveBridge removes a bridge with all that is on it.
 func (s *Switch) RemoveBridge(name string) { s.do(name, func() { delete(s.bridges, name) }) }
 
-// AddPort adds a port under a number of its own; side is its external_ids:mux-side.
-func (s *Switch) AddPort(name, port, side string) {
+// AddPort adds a port under a number of its own.
+func (s *Switch) AddPort(name, port string) {
 	s.onBridge(name, func(b *bridge) {
 		if b.find(port) < 0 {
 			b.number++
-			b.ports = append(b.ports, cable.Candidate{Port: cable.Port{Name: port, Number: b.number}, Side: side})
+			b.ports = append(b.ports, cable.Candidate{Port: cable.Port{Name: port, Number: b.number}})
 		}
 	})
 }
@@ -56,20 +56,36 @@ func (s *Switch) MendPort(name, port string) {
 	})
 }
 
-// AddFlow adds a flow of the priority that ovs-ofctl gives by default, by port names; no output is a drop.
-func (s *Switch) AddFlow(name, from string, to ...string) {
+// AddFlow adds a flow by port names, of the priority that ovs-ofctl gives by default when priority is 0. No output is a
+// drop, and the only output "NORMAL" is an ordinary switch's action.
+func (s *Switch) AddFlow(name string, priority int, from string, to ...string) {
 	s.onBridge(name, func(b *bridge) {
-		var out []uint32
-		for _, p := range to {
-			out = append(out, b.ports[b.mustFind(p)].Number)
+		f := cable.Flow{InPort: b.ports[b.mustFind(from)].Number}
+		if len(to) == 1 && to[0] == cable.Normal {
+			f.Action = cable.Normal
+		} else {
+			var out []uint32
+			for _, p := range to {
+				out = append(out, b.ports[b.mustFind(p)].Number)
+			}
+			f = cable.NewFlow(f.InPort, out...)
 		}
-		b.add(cable.NewFlow(b.ports[b.mustFind(from)].Number, out...))
+		f.Priority = cable.Priority
+		if priority != 0 {
+			f.Priority = uint16(priority)
+		}
+		b.add(f)
 	})
 }
 
 // AddRawFlow adds any flow.
 func (s *Switch) AddRawFlow(name string, f cable.Flow) {
 	s.onBridge(name, func(b *bridge) { b.add(f) })
+}
+
+// SetSide writes external_ids:mux-side of a port.
+func (s *Switch) SetSide(name, port, side string) {
+	s.onBridge(name, func(b *bridge) { b.ports[b.mustFind(port)].Side = side })
 }
 
 // DelFlows removes all flows of a bridge.

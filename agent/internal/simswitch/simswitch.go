@@ -45,8 +45,8 @@ func New(names *cable.Names, n int) *Switch {
 		name := names.Bridge(i)
 		upper, lower := fmt.Sprintf("enp59s0f1.%d", 3216+i), fmt.Sprintf("enp59s0f1.%d", 3216+n+i)
 		s.AddBridge(name, names.NIC(i), upper, lower)
-		s.AddFlow(name, names.NIC(i), upper, lower)
-		s.AddFlow(name, upper, names.NIC(i))
+		s.AddFlow(name, 0, names.NIC(i), upper, lower)
+		s.AddFlow(name, 0, upper, names.NIC(i))
 	}
 	return s
 }
