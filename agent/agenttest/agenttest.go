@@ -29,6 +29,8 @@ type Agent struct {
 	names *cable.Names
 	sw    *simswitch.Switch
 	stop  func()
+
+	client http.Client
 }
 
 type options struct {
@@ -60,8 +62,13 @@ func Start(t testing.TB, opts ...Option) *Agent {
 		t.Fatal(err)
 	}
 	a := &Agent{VMSet: o.vmSet, t: t, names: names, sw: simswitch.New(names, o.ports)}
+	a.client.Transport = &http.Transport{}
 	a.start("127.0.0.1:0")
-	t.Cleanup(func() { a.stop() })
+	t.Cleanup(func() {
+		a.stop()
+		a.client.CloseIdleConnections()
+	})
+	a.waitFor("/readyz", http.StatusOK)
 	return a
 }
 
@@ -91,24 +98,26 @@ func (a *Agent) start(listen string) {
 	case err := <-ended:
 		a.t.Fatalf("agent did not start: %v", err)
 	}
-	a.waitFor("/readyz")
 }
 
-// waitFor polls a path until it answers 200.
-func (a *Agent) waitFor(path string) {
+// waitFor polls a path until it answers with a status.
+func (a *Agent) waitFor(path string, status int) {
 	a.t.Helper()
 	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		res, err := http.Get(a.URL + path)
+		res, err := a.client.Get(a.URL + path)
 		if err != nil {
 			continue
 		}
 		_ = res.Body.Close()
-		if res.StatusCode == http.StatusOK {
+		if res.StatusCode == status {
 			return
 		}
 	}
-	a.t.Fatalf("agent did not answer 200 on %s within %v", path, hang)
+	a.t.Fatalf("agent did not answer %d on %s within %v", status, path, hang)
 }
+
+// port is the path of a port.
+func (a *Agent) port(port int) string { return fmt.Sprintf("/mux/%s/%d", a.VMSet, port) }
 
 // Restart stops the agent and starts it on the same address and switch, as systemctl restart does.
 func (a *Agent) Restart() {
@@ -120,8 +129,15 @@ func (a *Agent) Restart() {
 // Stop ends the agent; the switch stays as it is.
 func (a *Agent) Stop() { a.stop() }
 
-// Resume starts a stopped agent on the address that it had.
+// Resume starts a stopped agent on the address that it had, and returns when it is ready.
 func (a *Agent) Resume() {
+	a.t.Helper()
+	a.ResumeUnready()
+	a.waitFor("/readyz", http.StatusOK)
+}
+
+// ResumeUnready is Resume for a switch that can't be read.
+func (a *Agent) ResumeUnready() {
 	a.t.Helper()
 	a.start(strings.TrimPrefix(a.URL, "http://"))
 }
@@ -129,8 +145,8 @@ func (a *Agent) Resume() {
 // Flip switches the active side of a port through the API, as somebody else's toggle does.
 func (a *Agent) Flip(port int) {
 	a.t.Helper()
-	url := fmt.Sprintf("%s/mux/%s/%d", a.URL, a.VMSet, port)
-	res, err := http.Post(url, "application/json", strings.NewReader(`{"active_side":"toggle"}`))
+	url := a.URL + a.port(port)
+	res, err := a.client.Post(url, "application/json", strings.NewReader(`{"active_side":"toggle"}`))
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -145,18 +161,38 @@ func (a *Agent) Flip(port int) {
 func (a *Agent) RemoveBridge(port int) {
 	a.t.Helper()
 	a.sw.RemoveBridge(a.names.Bridge(port))
-	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		res, err := http.Get(fmt.Sprintf("%s/mux/%s/%d", a.URL, a.VMSet, port))
+	a.waitFor(a.port(port), http.StatusNotFound)
+}
+
+// AddBridge makes a bridge for a port, without flows, and returns when the agent lists it as rejected, as it does
+// unless there are three ports. With three, WaitServed returns when it is served.
+func (a *Agent) AddBridge(port int, ports ...string) {
+	a.t.Helper()
+	a.sw.AddBridge(a.names.Bridge(port), ports...)
+	for deadline := time.Now().Add(hang); len(ports) != 3; time.Sleep(5 * time.Millisecond) {
+		res, err := a.client.Get(a.URL + "/mux")
 		if err != nil {
 			a.t.Fatal(err)
 		}
+		body, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
-		if res.StatusCode == http.StatusNotFound {
+		if err == nil && strings.Contains(string(body), a.names.Bridge(port)) {
 			return
 		}
+		if time.Now().After(deadline) {
+			a.t.Fatalf("bridge of port %d is not listed after %v", port, hang)
+		}
 	}
-	a.t.Fatalf("port %d is still served %v after its bridge was removed", port, hang)
 }
+
+// WaitServed returns when a port is served.
+func (a *Agent) WaitServed(port int) {
+	a.t.Helper()
+	a.waitFor(a.port(port), http.StatusOK)
+}
+
+// Stall makes the switch hang until the returned function is called.
+func (a *Agent) Stall() (resume func()) { return a.sw.Stall() }
 
 // FailNext makes the switch refuse the next change of a port with these words.
 func (a *Agent) FailNext(port int, words string) { a.sw.FailNext(a.names.Bridge(port), words) }
