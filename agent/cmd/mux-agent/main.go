@@ -19,6 +19,10 @@ func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := newRoot()
+	if len(args) == 1 && portNumber.MatchString(args[0]) { // as mux_simulator.py does with too few arguments
+		_ = root.Help()
+		return 1
+	}
 	root.SetArgs(legacyArgs(args))
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "mux-agent:", err)
