@@ -28,7 +28,7 @@ func NewNames(vmSet string) (*Names, error) {
 	}
 	return &Names{
 		vmSet:  vmSet,
-		bridge: regexp.MustCompile(`^mb[^-]*-` + regexp.QuoteMeta(vmSet) + `-([0-9]+)$`),
+		bridge: regexp.MustCompile(`^mb[A-Za-z0-9_.]*-` + regexp.QuoteMeta(vmSet) + `-([0-9]+)$`),
 	}, nil
 }
 

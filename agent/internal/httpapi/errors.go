@@ -201,9 +201,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		level = slog.LevelError
 	}
 	s.log.Log(r.Context(), level, "request failed", "client", clientIP(r), "method", r.Method, "url", r.URL.String(), "status", he.status, "err", body.ErrMsg)
-	if err := s.write(w, he.status, body); err != nil {
-		s.log.Error("answer not written", "err", err)
-	}
+	write(w, he.status, encode(body))
 }
 
 // setRetryAfter names the pause in which an agent that waits for its switch looks again, in whole seconds.

@@ -25,14 +25,17 @@ func (s *Server) getReadyz(w http.ResponseWriter, r *http.Request) error {
 	for _, e := range s.engines {
 		if err := e.Ready(); err != nil {
 			setRetryAfter(w)
-			return s.write(w, http.StatusServiceUnavailable, api.Readiness{Reason: "vm_set " + e.VMSet() + ": " + err.Error()})
+			write(w, http.StatusServiceUnavailable, encode(api.Readiness{Reason: "vm_set " + e.VMSet() + ": " + err.Error()}))
+			return nil
 		}
 	}
-	return s.write(w, http.StatusOK, api.Readiness{Ready: true})
+	write(w, http.StatusOK, encode(api.Readiness{Ready: true}))
+	return nil
 }
 
 func (s *Server) getVersion(w http.ResponseWriter, r *http.Request) error {
-	return s.write(w, http.StatusOK, s.version)
+	write(w, http.StatusOK, encode(s.version))
+	return nil
 }
 
 func (s *Server) getOverview(w http.ResponseWriter, r *http.Request) error {
@@ -47,7 +50,8 @@ func (s *Server) getOverview(w http.ResponseWriter, r *http.Request) error {
 		}
 		overview.VMSets[name] = v
 	}
-	return s.write(w, http.StatusOK, overview)
+	write(w, http.StatusOK, encode(overview))
+	return nil
 }
 
 // inVMSet finds the engine of the path's vm_set and refuses while it has not read its switch.
@@ -87,11 +91,13 @@ func portIndex(digits string) int {
 }
 
 func (s *Server) getAll(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
-	return s.write(w, http.StatusOK, statuses(e.Snapshots()))
+	write(w, http.StatusOK, s.bodies.all(e.Snapshots()))
+	return nil
 }
 
 func (s *Server) getPort(w http.ResponseWriter, r *http.Request, _ *engine.Engine, snap *engine.Snapshot) error {
-	return s.write(w, http.StatusOK, status(snap))
+	write(w, http.StatusOK, s.bodies.one(snap))
+	return nil
 }
 
 func (s *Server) postPort(w http.ResponseWriter, r *http.Request, e *engine.Engine, snap *engine.Snapshot) error {
@@ -155,7 +161,8 @@ func (s *Server) changeOne(w http.ResponseWriter, r *http.Request, e *engine.Eng
 	if res.Err != nil {
 		return errChange(e, snap, res.Err)
 	}
-	return s.write(w, http.StatusOK, status(res.Snapshot))
+	write(w, http.StatusOK, s.bodies.one(res.Snapshot))
+	return nil
 }
 
 func (s *Server) changeAll(w http.ResponseWriter, r *http.Request, e *engine.Engine, change cable.Change) error {
@@ -168,7 +175,7 @@ func (s *Server) changeAll(w http.ResponseWriter, r *http.Request, e *engine.Eng
 
 // changeMany answers with the status of each mux; when some failed, with an error that names each of them.
 func (s *Server) changeMany(w http.ResponseWriter, r *http.Request, e *engine.Engine, changes map[int]cable.Change) error {
-	muxes := api.Muxes{}
+	snaps := make([]*engine.Snapshot, 0, len(changes))
 	failed := map[string]api.Failure{}
 	for index, res := range e.Do(r.Context(), changes, origin(r)) {
 		if res.Snapshot == nil { // removed while the call was on its way
@@ -176,22 +183,24 @@ func (s *Server) changeMany(w http.ResponseWriter, r *http.Request, e *engine.En
 			failed[bridge] = api.Failure{Code: api.CodeUnknownPort, ErrMsg: "the bridge was removed"}
 			continue
 		}
-		muxes[res.Snapshot.Bridge] = status(res.Snapshot)
+		snaps = append(snaps, res.Snapshot)
 		if res.Err != nil {
 			failed[res.Snapshot.Bridge] = failure(res.Err)
 		}
 	}
 	if len(failed) > 0 {
-		return errPartial(len(changes), failed, muxes)
+		return errPartial(len(changes), failed, statuses(snaps))
 	}
-	return s.write(w, http.StatusOK, muxes)
+	write(w, http.StatusOK, s.bodies.all(snaps))
+	return nil
 }
 
 func (s *Server) postReload(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
 	if err := e.Reload(r.Context()); err != nil {
 		return errSwitch("reload", err)
 	}
-	return s.write(w, http.StatusOK, statuses(e.Snapshots()))
+	write(w, http.StatusOK, s.bodies.all(e.Snapshots()))
+	return nil
 }
 
 func (s *Server) postLog(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
@@ -200,15 +209,18 @@ func (s *Server) postLog(w http.ResponseWriter, r *http.Request, e *engine.Engin
 		return err
 	}
 	s.log.Info("client's message", "client", clientIP(r), "message", message)
-	return s.write(w, http.StatusOK, map[string]bool{"success": true})
+	write(w, http.StatusOK, encode(map[string]bool{"success": true}))
+	return nil
 }
 
 func (s *Server) getFlaps(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
-	return s.write(w, http.StatusOK, flaps(e.Snapshots()))
+	write(w, http.StatusOK, encode(flaps(e.Snapshots())))
+	return nil
 }
 
 func (s *Server) getPortFlaps(w http.ResponseWriter, r *http.Request, _ *engine.Engine, snap *engine.Snapshot) error {
-	return s.write(w, http.StatusOK, flaps([]*engine.Snapshot{snap}))
+	write(w, http.StatusOK, encode(flaps([]*engine.Snapshot{snap})))
+	return nil
 }
 
 func (s *Server) postClearFlaps(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
@@ -233,7 +245,8 @@ func (s *Server) postClearFlaps(w http.ResponseWriter, r *http.Request, e *engin
 	if err != nil {
 		return errUnknownPort(e, strings.Join(ports, "|"))
 	}
-	return s.write(w, http.StatusOK, flaps(cleared))
+	write(w, http.StatusOK, encode(flaps(cleared)))
+	return nil
 }
 
 func flaps(snaps []*engine.Snapshot) map[string]int {

@@ -32,6 +32,7 @@ type Server struct {
 	version api.Version
 	verbose bool
 	router  *mux.Router
+	bodies  bodies
 }
 
 // New returns the handler of the whole API.

@@ -202,22 +202,6 @@ func decodePatch(w http.ResponseWriter, r *http.Request) (map[int]cable.Change, 
 	return changes, nil
 }
 
-// write is the one place where answers are encoded: compact, sorted by key, ASCII alone, with a newline.
-func (s *Server) write(w http.ResponseWriter, status int, v any) error {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return fmt.Errorf("encode the answer: %w", err)
-	}
-	body := toASCII(b.Bytes())
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that went away is no error of ours
-	return nil
-}
-
 // toASCII escapes what is not ASCII in valid JSON.
 func toASCII(b []byte) []byte {
 	if !slices.ContainsFunc(b, func(c byte) bool { return c >= 0x7f }) {
