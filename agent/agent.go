@@ -44,8 +44,8 @@ type Config struct {
 	Log *slog.Logger
 	// Listening, when not nil, is called with the address once requests are taken.
 	Listening func(net.Addr)
-	// NewSwitch, when not nil, makes the switches instead of Driver.
-	NewSwitch func(*cable.Names) (engine.Switch, error)
+	// NewSwitch, when not nil, makes the switches instead of Driver, and what ends each.
+	NewSwitch func(*cable.Names) (sw engine.Switch, closeSwitch func(), err error)
 }
 
 // shutdownTimeout is how long requests under way may take at the end; a change takes 3 seconds at most.
@@ -56,7 +56,8 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.NewSwitch == nil {
 		cfg.NewSwitch = cfg.newSwitch
 	}
-	engines, err := newEngines(cfg)
+	engines, closeSwitches, err := newEngines(cfg)
+	defer closeSwitches()
 	if err != nil {
 		return err
 	}
@@ -107,30 +108,37 @@ func Run(ctx context.Context, cfg Config) error {
 	return err
 }
 
-func newEngines(cfg Config) ([]*engine.Engine, error) {
-	if len(cfg.VMSets) == 0 {
-		return nil, errors.New("no vm_set: name the testbed to serve, such as --vm-set vms17-8")
+// newEngines makes an engine for each vm_set. closeSwitches is to be called in any case.
+func newEngines(cfg Config) (engines []*engine.Engine, closeSwitches func(), err error) {
+	var closers []func()
+	closeSwitches = func() {
+		for _, c := range closers {
+			c()
+		}
 	}
-	engines := make([]*engine.Engine, 0, len(cfg.VMSets))
+	if len(cfg.VMSets) == 0 {
+		return nil, closeSwitches, errors.New("no vm_set: name the testbed to serve, such as --vm-set vms17-8")
+	}
 	seen := map[string]bool{}
 	for _, vmSet := range cfg.VMSets {
 		if seen[vmSet] {
-			return nil, fmt.Errorf("vm_set %q is named twice", vmSet)
+			return nil, closeSwitches, fmt.Errorf("vm_set %q is named twice", vmSet)
 		}
 		seen[vmSet] = true
 		names, err := cable.NewNames(vmSet)
 		if err != nil {
-			return nil, err
+			return nil, closeSwitches, err
 		}
-		sw, err := cfg.NewSwitch(names)
+		sw, closeSwitch, err := cfg.NewSwitch(names)
 		if err != nil {
-			return nil, err
+			return nil, closeSwitches, err
 		}
+		closers = append(closers, closeSwitch)
 		engines = append(engines, engine.New(engine.Config{
 			Names: names, Switch: sw, Log: cfg.Log.With("vm_set", vmSet), KeepDrops: cfg.KeepDrops, Timeout: cfg.ChangeTimeout,
 		}))
 	}
-	return engines, nil
+	return engines, closeSwitches, nil
 }
 
 // listen says what to do about an address that can't be had.

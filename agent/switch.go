@@ -6,19 +6,34 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/simswitch"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch/ofctl"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch/openflow"
 )
 
 // maxSimulatePorts is more than any testbed has, and little enough for a laptop.
 const maxSimulatePorts = 10_000
 
-// newSwitch makes the switch of one vm_set that cfg.Driver names.
-func (cfg Config) newSwitch(names *cable.Names) (engine.Switch, error) {
+// newSwitch makes the switch of one vm_set that cfg.Driver names, and what ends it.
+func (cfg Config) newSwitch(names *cable.Names) (sw engine.Switch, closeSwitch func(), err error) {
 	switch cfg.Driver {
 	case DriverSimulated:
 		if cfg.SimulatePorts < 0 || cfg.SimulatePorts > maxSimulatePorts {
-			return nil, fmt.Errorf("cannot simulate %d ports: want 0 to %d", cfg.SimulatePorts, maxSimulatePorts)
+			return nil, nil, fmt.Errorf("cannot simulate %d ports: want 0 to %d", cfg.SimulatePorts, maxSimulatePorts)
 		}
-		return simswitch.New(names, cfg.SimulatePorts), nil
+		return simswitch.New(names, cfg.SimulatePorts), func() {}, nil
+	case DriverOfctl:
+		return cfg.newVSwitch(names, ofctl.New(ofctl.Config{RunDir: cfg.OVSRunDir, Timeout: cfg.ChangeTimeout})), func() {}, nil
+	case DriverOpenFlow:
+		pool := openflow.NewPool(openflow.Config{Dir: cfg.OVSRunDir, Timeout: cfg.ChangeTimeout})
+		return cfg.newVSwitch(names, pool), pool.Close, nil
 	}
-	return nil, fmt.Errorf("unknown driver %q: want %s, %s or %s", cfg.Driver, DriverOpenFlow, DriverOfctl, DriverSimulated)
+	return nil, nil, fmt.Errorf("unknown driver %q: want %s, %s or %s", cfg.Driver, DriverOpenFlow, DriverOfctl, DriverSimulated)
+}
+
+func (cfg Config) newVSwitch(names *cable.Names, conn vswitch.Conn) engine.Switch {
+	return vswitch.New(vswitch.Config{
+		RunDir: cfg.OVSRunDir, Names: names, Conn: conn, KeepFailMode: cfg.KeepFailMode, Timeout: cfg.ChangeTimeout,
+		Log: cfg.Log.With("vm_set", names.VMSet()),
+	})
 }

@@ -82,7 +82,7 @@ func (a *Agent) start(listen string) {
 			Listen: listen, VMSets: []string{a.VMSet}, Driver: agent.DriverSimulated, Version: "test",
 			Log:       slog.New(slog.NewTextHandler(io.Discard, nil)),
 			Listening: func(addr net.Addr) { address <- addr },
-			NewSwitch: func(*cable.Names) (engine.Switch, error) { return a.sw, nil },
+			NewSwitch: func(*cable.Names) (engine.Switch, func(), error) { return a.sw, func() {}, nil },
 		})
 	}()
 	a.stop = func() {

@@ -299,7 +299,11 @@ func (s *suite) read() {
 
 func (s *suite) watch() {
 	s.addMux(0)
-	s.mustDiscover()
+	ports := s.mustDiscover()[bridgeName(0)].Mux.Ports
+	// Discover may have removed the flows when it prepared the bridge.
+	if err := s.apply(cable.Update{Bridge: bridgeName(0), Want: ports.Want(cable.State{})})[0]; err != nil {
+		s.Fatal(err)
+	}
 	var mu sync.Mutex
 	last := map[string]cable.Sight{}
 	ctx, cancel := context.WithCancel(s.Context())

@@ -1,0 +1,381 @@
+package openflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+)
+
+// patience bounds every exchange whose context allows more. While ovsdb-server is away ovs-vswitchd accepts connections
+// and never answers.
+const patience = 3 * time.Second
+
+// A Conn is the connection to one bridge. Its methods may be called at the same time; what they ask is sent in the order
+// of the calls, and OVS works in that order.
+//
+// One goroutine reads, until the connection ends or Close. It calls back whoever waits, so callbacks must not block, nor
+// call Close.
+type Conn struct {
+	bridge string
+	sock   *net.UnixConn
+	raw    syscall.RawConn
+	ports  func(PortStatus)
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex // held for a write too, which never blocks
+	err     error      // why the connection ended, nil while it lives
+	xid     uint32     // of the next message
+	pending []*exchange
+	out     []byte // what is being written
+	tryOnce func(fd uintptr) bool
+	written int
+	wrote   error
+}
+
+// An exchange is some messages that were sent together, and whoever waits for the answer to the last of them.
+type exchange struct {
+	first, last uint32 // their xids
+	reply       uint8  // type of message that answers the last one
+	part        func(message) error
+	done        func(error)
+	err         error // the first thing that went wrong
+}
+
+// owns reports whether a message with that xid answers one of the exchange's.
+func (x *exchange) owns(xid uint32) bool { return xid-x.first <= x.last-x.first }
+
+// take notes an answer and reports whether it was the last.
+func (x *exchange) take(m message) (finished bool) {
+	err := error(nil)
+	switch {
+	case m.kind == typeError:
+		err = parseError(m.body)
+	case m.xid == x.last && m.kind != x.reply:
+		err = fmt.Errorf("OVS answered with a message of type %d where %d is due", m.kind, x.reply)
+	case m.xid == x.last && x.part != nil:
+		err = x.part(m)
+	}
+	if x.err == nil {
+		x.err = err
+	}
+	if m.xid != x.last {
+		return false
+	}
+	if m.kind == typeMultipartRep {
+		_, _, more, _ := multipart(m)
+		return !more
+	}
+	return true
+}
+
+// Dial connects to the bridge that listens at path, <rundir>/<bridge>.mgmt. It agrees on the version and has OVS try
+// the messages that will change flows. ports, when not nil, is told of each port that comes, goes or changes.
+//
+// A bridge whose protocols exclude OpenFlow 1.4 gives a *VersionError; a missing bridge, one for which errors.Is
+// fs.ErrNotExist holds.
+func Dial(ctx context.Context, path string, ports func(PortStatus)) (*Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	sock, err := connect(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := sock.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(err, sock.Close())
+	}
+	c := &Conn{
+		bridge: strings.TrimSuffix(filepath.Base(path), ".mgmt"),
+		sock:   sock,
+		raw:    raw,
+		ports:  ports,
+		xid:    1,
+	}
+	c.tryOnce = func(fd uintptr) bool {
+		c.written, c.wrote = syscall.Write(int(fd), c.out)
+		return true // whatever came of it: never wait for room in the socket
+	}
+	c.wg.Go(c.read)
+	if err := c.greet(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// connect retries while the listen queue of the socket is full, which the kernel tells at once for unix sockets.
+func connect(ctx context.Context, path string) (*net.UnixConn, error) {
+	for {
+		sock, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+		if err == nil {
+			return sock.(*net.UnixConn), nil
+		}
+		if !errors.Is(err, syscall.EAGAIN) {
+			return nil, err
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// greet says hello and has OVS try all shapes of messages, in one write. The barrier behind them collects the errors.
+func (c *Conn) greet(ctx context.Context) error {
+	err := c.do(ctx, typeBarrierRep, nil, func(b []byte, xid uint32) ([]byte, uint32, error) {
+		b = appendHello(b, xid)
+		if c.ports != nil {
+			xid++
+			b = appendAsync(b, xid)
+		}
+		b, xid = appendTrial(b, xid+1)
+		xid++
+		return appendEmpty(b, typeBarrierReq, xid), xid, nil
+	})
+	if refused := (*Error)(nil); errors.As(err, &refused) && refused.Type != errHelloFailed {
+		return fmt.Errorf("OVS refuses the messages that would change flows: %w", err)
+	}
+	return err
+}
+
+// Close ends the connection, waits for its goroutines, and so for the callbacks of what was still to be answered.
+func (c *Conn) Close() {
+	c.end(errClosed)
+	c.wg.Wait()
+}
+
+// Alive reports whether the connection has not ended yet.
+func (c *Conn) Alive() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err == nil
+}
+
+// Barrier waits until OVS has worked off everything that was sent before.
+func (c *Conn) Barrier(ctx context.Context) error {
+	return c.do(ctx, typeBarrierRep, nil, func(b []byte, xid uint32) ([]byte, uint32, error) {
+		return appendEmpty(b, typeBarrierReq, xid), xid, nil
+	})
+}
+
+// Flows returns all flows of the bridge, in OVS's order.
+func (c *Conn) Flows(ctx context.Context) ([]cable.Flow, error) {
+	return ask(ctx, c, multipartFlow, appendFlowsRequest, parseFlows)
+}
+
+// Ports returns all ports of the bridge, the bridge's own one included.
+func (c *Conn) Ports(ctx context.Context) ([]Port, error) {
+	return ask(ctx, c, multipartPortDesc, appendPortsRequest, parsePorts)
+}
+
+// ask sends a multipart request and gathers what all parts of the answer hold.
+func ask[T any](ctx context.Context, c *Conn, kind uint16, request func([]byte, uint32) []byte,
+	parse func([]T, []byte) ([]T, error),
+) ([]T, error) {
+	var all []T
+	part := func(m message) error {
+		got, entries, _, err := multipart(m)
+		if err != nil {
+			return err
+		}
+		if got != kind {
+			return fmt.Errorf("OVS answered with a multipart reply of type %d where %d is due", got, kind)
+		}
+		all, err = parse(all, entries)
+		return err
+	}
+	err := c.do(ctx, typeMultipartRep, part, func(b []byte, xid uint32) ([]byte, uint32, error) {
+		return request(b, xid), xid, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// do sends what build appends and waits until its last message is answered. part takes each reply to that one, under
+// the connection's lock.
+func (c *Conn) do(ctx context.Context, reply uint8, part func(message) error, build builder) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	answer := make(chan error, 1)
+	x := &exchange{reply: reply, part: part, done: func(err error) { answer <- err }}
+	c.mu.Lock()
+	err := c.send(x, build)
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		c.mu.Lock()
+		c.pending = slices.DeleteFunc(c.pending, func(p *exchange) bool { return p == x })
+		c.mu.Unlock()
+		return waitError(ctx)
+	}
+}
+
+// A builder appends messages to b that bear the xids from xid on, and returns the last of these.
+type builder func(b []byte, xid uint32) (frames []byte, last uint32, err error)
+
+func waitError(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return errNoAnswer
+	}
+	return ctx.Err()
+}
+
+// send writes what build appends and enters the exchange. When it fails OVS has got no message to act on. The caller
+// holds c.mu.
+func (c *Conn) send(x *exchange, build builder) error {
+	if c.err != nil {
+		return c.err
+	}
+	frames, last, err := build(c.out[:0], c.xid)
+	if err != nil {
+		return err
+	}
+	c.out = frames
+	if err := c.write(); err != nil {
+		return err
+	}
+	x.first, x.last = c.xid, last
+	c.xid = last + 1
+	c.pending = append(c.pending, x)
+	return nil
+}
+
+// write writes c.out in one system call or not at all. The caller holds c.mu.
+func (c *Conn) write() error {
+	if err := c.raw.Write(c.tryOnce); err != nil {
+		return err
+	}
+	if c.wrote != nil {
+		return fmt.Errorf("write to OVS: %w", c.wrote)
+	}
+	if c.written < len(c.out) {
+		// The rest cannot be taken back nor sent: OVS waits for it, and forgets the bundle when the connection ends.
+		c.err = fmt.Errorf("OVS took only %d of %d bytes", c.written, len(c.out))
+		c.sock.Close()
+		return c.err
+	}
+	return nil
+}
+
+// read handles what OVS sends until the connection ends.
+func (c *Conn) read() {
+	buf := make([]byte, 512)
+	have := 0
+	for {
+		n, err := c.sock.Read(buf[have:])
+		have += n
+		used, broken := c.handle(buf[:have])
+		have = copy(buf, buf[used:have])
+		if broken != nil {
+			err = broken
+		}
+		if err != nil {
+			c.end(err)
+			c.abandon()
+			return
+		}
+		if have == len(buf) {
+			buf = append(buf, make([]byte, len(buf))...)
+		}
+	}
+}
+
+// end closes the connection for a reason, of which the first one stays.
+func (c *Conn) end(err error) {
+	if errors.Is(err, io.EOF) {
+		err = errHangUp
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+		c.sock.Close()
+	}
+}
+
+// abandon tells all who still wait that the connection has ended.
+func (c *Conn) abandon() {
+	c.mu.Lock()
+	pending, err := c.pending, c.err
+	c.pending = nil
+	c.mu.Unlock()
+	for _, x := range pending {
+		x.done(err)
+	}
+}
+
+// handle works off the whole messages in b and returns their length in bytes. An error ends the connection.
+func (c *Conn) handle(b []byte) (used int, err error) {
+	for {
+		m, n, err := next(b[used:])
+		if err != nil || n == 0 {
+			return used, err
+		}
+		used += n
+		switch {
+		case m.kind == typeHello:
+			if !speaksOurs(m) {
+				return used, &VersionError{Bridge: c.bridge}
+			}
+		case m.kind == typeError && len(m.body) >= 2 && be.Uint16(m.body) == errHelloFailed:
+			return used, &VersionError{Bridge: c.bridge, Err: parseError(m.body)}
+		case m.version != version:
+			return used, fmt.Errorf("OVS sent a message of OpenFlow version %#x", m.version)
+		case m.kind == typeEchoRequest:
+			c.echo(m)
+		case m.kind == typePortStatus:
+			if status, err := parsePortStatus(m.body); err == nil && c.ports != nil {
+				c.ports(status)
+			}
+		default:
+			c.answer(m)
+		}
+	}
+}
+
+// echo answers OVS's question whether anybody is there. If the answer cannot be written, OVS asks no more and hangs up.
+func (c *Conn) echo(request message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.out = appendEchoReply(c.out[:0], request)
+		_ = c.write()
+	}
+}
+
+// answer hands a message to the exchange that it answers. There is none when nobody waits any more.
+func (c *Conn) answer(m message) {
+	c.mu.Lock()
+	i := slices.IndexFunc(c.pending, func(x *exchange) bool { return x.owns(m.xid) })
+	if i < 0 {
+		c.mu.Unlock()
+		return
+	}
+	x := c.pending[i]
+	finished := x.take(m)
+	if finished {
+		c.pending = slices.Delete(c.pending, i, i+1)
+	}
+	c.mu.Unlock()
+	if finished {
+		x.done(x.err)
+	}
+}

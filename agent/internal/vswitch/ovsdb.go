@@ -1,0 +1,156 @@
+package vswitch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/digitalocean/go-openvswitch/ovsdb"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+)
+
+// A database is Open vSwitch's configuration, served by ovsdb-server. It is dialled for each use: go-openvswitch's client
+// does not reconnect.
+type database struct {
+	runDir  string
+	timeout time.Duration // for one answer
+}
+
+// A bridge is what the database says of one, without its local port.
+type bridge struct {
+	name      string
+	secure    bool // its fail_mode
+	protocols []string
+	ports     []cable.Candidate
+}
+
+// bridges reads bridges and their ports. choose picks from the names of all bridges those to be read.
+//
+// Rows are read by their identity, in three steps: a test server has many more bridges and ports than those of one vm_set.
+// What vanishes between two steps makes it start again.
+func (d database) bridges(ctx context.Context, choose func(names []string) []string) ([]bridge, error) {
+	var found []bridge
+	err := d.session(ctx, func(s *session) (err error) {
+		for range 3 {
+			if found, err = s.bridges(choose); !errors.Is(err, errVanished) {
+				return err
+			}
+		}
+		return err
+	})
+	return found, err
+}
+
+var errVanished = errors.New("rows vanished while they were read")
+
+func (s *session) bridges(choose func(names []string) []string) ([]bridge, error) {
+	rows, err := s.transact(selectAll("Bridge", "name", "ports", "protocols", "fail_mode"))
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]ovsdb.Row{}
+	var names []string
+	for _, row := range rows {
+		byName[str(row["name"])] = row
+		names = append(names, str(row["name"]))
+	}
+	names = choose(names)
+
+	var portIDs, ifaceIDs []string
+	for _, name := range names {
+		portIDs = append(portIDs, ids(byName[name]["ports"])...)
+	}
+	ports, err := s.byID("Port", portIDs, "name", "interfaces", "external_ids")
+	if err != nil {
+		return nil, err
+	}
+	for _, port := range ports {
+		ifaceIDs = append(ifaceIDs, ids(port["interfaces"])...)
+	}
+	ifaces, err := s.byID("Interface", ifaceIDs, "name", "ofport", "error", "external_ids")
+	if err != nil {
+		return nil, err
+	}
+
+	found := make([]bridge, len(names))
+	for i, name := range names {
+		row := byName[name]
+		b := bridge{name: name, secure: str(row["fail_mode"]) == "secure"}
+		for _, p := range set(row["protocols"]) {
+			b.protocols = append(b.protocols, str(p))
+		}
+		for _, id := range ids(row["ports"]) {
+			if port := ports[id]; str(port["name"]) != name {
+				b.ports = append(b.ports, candidate(port, ifaces))
+			}
+		}
+		found[i] = b
+	}
+	return found, nil
+}
+
+// candidate reads a port, of which Open vSwitch keeps the device as an interface.
+func candidate(port ovsdb.Row, ifaces map[string]ovsdb.Row) cable.Candidate {
+	c := cable.Candidate{Port: cable.Port{Name: str(port["name"])}, Side: lookup(port["external_ids"], cable.SideKey)}
+	interfaces := ids(port["interfaces"])
+	if len(interfaces) != 1 {
+		c.Fault = fmt.Sprintf("it is a bond of %d interfaces", len(interfaces))
+		return c
+	}
+	iface := ifaces[interfaces[0]]
+	if c.Side == "" {
+		c.Side = lookup(iface["external_ids"], cable.SideKey)
+	}
+	// ofport is absent until Open vSwitch tried the device, and -1 when that failed.
+	if n, ok := iface["ofport"].(float64); ok && n > 0 {
+		c.Number = uint32(n)
+		return c
+	}
+	c.Fault = str(iface["error"])
+	return c
+}
+
+// secure makes fail_mode secure on bridges, in one step, and waits until ovs-vswitchd has done it.
+func (d database) secure(ctx context.Context, bridges []string) error {
+	ctx, cancel := context.WithTimeout(ctx, reconfigureTimeout)
+	defer cancel()
+	return d.session(ctx, func(s *session) error {
+		var ops []op
+		for _, name := range bridges {
+			ops = append(ops, op{
+				"op": "update", "table": "Bridge", "where": []any{[]any{"name", "==", name}}, "row": map[string]any{"fail_mode": "secure"},
+			})
+		}
+		// ovs-vswitchd copies next_cfg to cur_cfg when it has done what the database said at that number.
+		ops = append(ops, op{
+			"op": "mutate", "table": rootTable, "where": []any{}, "mutations": []any{[]any{"next_cfg", "+=", 1}},
+		}, selectAll(rootTable, "next_cfg"))
+		rows, err := s.transact(ops...)
+		if err != nil {
+			return err
+		}
+		if len(rows) != 1 {
+			return errRefused
+		}
+		want, _ := rows[0]["next_cfg"].(float64)
+		for {
+			rows, err := s.transact(selectAll(rootTable, "cur_cfg"))
+			if err != nil {
+				return fmt.Errorf("wait for ovs-vswitchd, is it running? %w", err)
+			}
+			if cur, _ := rows[0]["cur_cfg"].(float64); cur >= want {
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("ovs-vswitchd has not done it within %v; is it running?", reconfigureTimeout)
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	})
+}
+
+// reconfigureTimeout is for ovs-vswitchd to take a change of a thousand bridges.
+const reconfigureTimeout = 30 * time.Second

@@ -1,0 +1,277 @@
+// Package vswitch is the real switch: the bridges of one vm_set on an Open vSwitch.
+//
+// It finds bridges and their ports in Open vSwitch's database (OVSDB, RFC 7047), prepares those that are muxes, and sees
+// what changes. Flows are read and written through a Conn, of which there are two: openflow and ofctl. The package must
+// not know what state a cable should be in.
+package vswitch
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+)
+
+// A Conn reads and writes the flows of bridges. Its errors are *cable.SwitchError. Methods may be called at the same time.
+type Conn interface {
+	// Flows returns all flows of a bridge, in all its tables.
+	Flows(ctx context.Context, bridge string) ([]cable.Flow, error)
+	// Apply starts all updates at once, each an atomic step, and returns without waiting for the switch. It calls done once
+	// for each, from any goroutine.
+	Apply(updates []cable.Update, done func(i int, err error))
+}
+
+// Config is what a Switch needs.
+type Config struct {
+	// RunDir is Open vSwitch's run directory, with db.sock; usually /var/run/openvswitch.
+	RunDir string
+	Names  *cable.Names
+	Conn   Conn
+	// KeepFailMode leaves fail_mode as it is. Without it, it is made secure on every mux, so that Open vSwitch never bridges
+	// the ToRs by itself.
+	KeepFailMode bool
+	// Timeout is how long Open vSwitch may take for one answer; 0 means 3 seconds.
+	Timeout time.Duration
+	// PollInterval is the pause between two looks of Watch; 0 means 1 second.
+	PollInterval time.Duration
+	Log          *slog.Logger
+}
+
+// A Switch is the muxes of one vm_set on an Open vSwitch. All methods may be called at the same time.
+type Switch struct {
+	cfg Config
+	db  database
+
+	mu   sync.Mutex
+	last map[string]cable.Sight // what was seen of each bridge, by its name; bridges that are gone are not in it
+}
+
+// New returns a switch. It opens nothing yet.
+func New(cfg Config) *Switch {
+	cfg.Timeout = cmp.Or(cfg.Timeout, 3*time.Second)
+	cfg.PollInterval = cmp.Or(cfg.PollInterval, time.Second)
+	return &Switch{cfg: cfg, db: database{runDir: cfg.RunDir, timeout: cfg.Timeout}, last: map[string]cable.Sight{}}
+}
+
+// Discover returns a Sight of every bridge whose name fits the vm_set, by port index.
+func (s *Switch) Discover(ctx context.Context) ([]cable.Sight, error) {
+	views, err := s.look(ctx, s.named)
+	if err != nil {
+		return nil, err
+	}
+	if err := allUnreadable(views); err != nil {
+		return nil, err
+	}
+	if err := s.prepare(ctx, views); err != nil {
+		return nil, err
+	}
+	return s.remember(views), nil
+}
+
+// Read returns a Sight of one bridge. It prepares a mux that a Discover did not, once its ports and flows are the same as
+// when it was seen last: before that, somebody may still be building it.
+func (s *Switch) Read(ctx context.Context, bridge string) (cable.Sight, error) {
+	views, err := s.look(ctx, func(name string) bool { return name == bridge })
+	if err != nil {
+		return cable.Sight{}, err
+	}
+	if len(views) == 0 {
+		s.forget(bridge)
+		return s.gone(bridge), nil
+	}
+	if last, ok := s.seenLast(bridge); ok && same(last, views[0].Sight) {
+		if err := s.prepare(ctx, views); err != nil {
+			return cable.Sight{}, err
+		}
+	}
+	return s.remember(views)[0], nil
+}
+
+// Apply starts all updates at once.
+func (s *Switch) Apply(updates []cable.Update, done func(i int, err error)) {
+	s.cfg.Conn.Apply(updates, done)
+}
+
+// A view is a Sight and whether its bridge still needs to be prepared.
+type view struct {
+	cable.Sight
+	unprepared bool
+}
+
+// named reports whether a bridge is one of the vm_set.
+func (s *Switch) named(bridge string) bool {
+	_, ok := s.cfg.Names.Index(bridge)
+	return ok
+}
+
+// look reads the wanted bridges of the vm_set, from the database and then their flows, all at the same time.
+func (s *Switch) look(ctx context.Context, wanted func(bridge string) bool) ([]view, error) {
+	var taken map[string]string
+	bridges, err := s.db.bridges(ctx, func(names []string) []string {
+		names = slices.DeleteFunc(names, func(name string) bool { return !s.named(name) })
+		taken = s.doubles(names)
+		return slices.DeleteFunc(names, func(name string) bool { return !wanted(name) })
+	})
+	if err != nil {
+		return nil, err
+	}
+	views := make([]view, len(bridges))
+	var reading sync.WaitGroup
+	for i, b := range bridges {
+		v := &views[i]
+		v.Sight = s.sight(b)
+		if other := taken[b.name]; other != "" {
+			v.Rejected = fmt.Sprintf("bridge %s has the same port index %d", other, v.Index)
+		}
+		if v.Rejected != "" {
+			continue
+		}
+		v.unprepared = !b.secure && !s.cfg.KeepFailMode
+		reading.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+			defer cancel()
+			v.Flows, v.Err = s.cfg.Conn.Flows(ctx, v.Bridge)
+			slices.SortFunc(v.Flows, compareFlows)
+		})
+	}
+	reading.Wait()
+	slices.SortStableFunc(views, func(a, b view) int { return cmp.Compare(a.Index, b.Index) })
+	return views, nil
+}
+
+// doubles returns, for each bridge whose port index an earlier one has, the name of that one.
+func (s *Switch) doubles(names []string) map[string]string {
+	slices.Sort(names)
+	first := map[int]string{}
+	doubles := map[string]string{}
+	for _, name := range names {
+		index, _ := s.cfg.Names.Index(name)
+		if first[index] == "" {
+			first[index] = name
+			continue
+		}
+		doubles[name] = first[index]
+	}
+	return doubles
+}
+
+// sight tells what the database says of a bridge.
+func (s *Switch) sight(b bridge) cable.Sight {
+	index, _ := s.cfg.Names.Index(b.name)
+	sight := cable.Sight{Bridge: b.name, Index: index}
+	ports, err := cable.Identify(b.ports)
+	if err != nil {
+		sight.Rejected = err.Error()
+		return sight
+	}
+	if len(b.protocols) > 0 && !slices.Contains(b.protocols, "OpenFlow14") {
+		sight.Rejected = fmt.Sprintf("its protocols (%s) lack OpenFlow14: ovs-vsctl clear bridge %s protocols",
+			strings.Join(b.protocols, ","), b.name)
+		return sight
+	}
+	sight.Mux = cable.Mux{VMSet: s.cfg.Names.VMSet(), Index: index, Bridge: b.name, Ports: ports}
+	return sight
+}
+
+// allUnreadable returns an error when there are muxes and not one could be read.
+func allUnreadable(views []view) error {
+	var first error
+	for _, v := range views {
+		if v.Rejected != "" {
+			continue
+		}
+		if v.Err == nil {
+			return nil
+		}
+		first = cmp.Or(first, v.Err)
+	}
+	if first == nil {
+		return nil
+	}
+	return fmt.Errorf("no bridge of the vm_set can be read; is ovs-vswitchd running? %w", first)
+}
+
+// prepare makes fail_mode secure on those bridges that need it. Open vSwitch removes all flows at that, so it is done only
+// where they were read, and marked.
+func (s *Switch) prepare(ctx context.Context, views []view) error {
+	var names []string
+	for i := range views {
+		v := &views[i]
+		if v.unprepared && v.Rejected == "" && v.Err == nil {
+			names = append(names, v.Bridge)
+			v.Flushed = true
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	if err := s.db.secure(ctx, names); err != nil {
+		return fmt.Errorf("set fail_mode=secure: %w", err)
+	}
+	s.cfg.Log.Info("fail_mode is secure now", "bridges", len(names), "first", names[0])
+	return nil
+}
+
+// remember keeps what was seen, and returns it.
+func (s *Switch) remember(views []view) []cable.Sight {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sights := make([]cable.Sight, len(views))
+	for i, v := range views {
+		sights[i] = v.Sight
+		s.last[v.Bridge] = v.Sight
+	}
+	return sights
+}
+
+func (s *Switch) seenLast(bridge string) (cable.Sight, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last, ok := s.last[bridge]
+	return last, ok
+}
+
+func (s *Switch) forget(bridge string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.last, bridge)
+}
+
+func (s *Switch) gone(bridge string) cable.Sight {
+	index, _ := s.cfg.Names.Index(bridge)
+	return cable.Sight{Bridge: bridge, Index: index, Gone: true}
+}
+
+// known returns the names of all bridges that were there when they were looked at last.
+func (s *Switch) known() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.last))
+}
+
+// same reports whether two sights of a bridge show the same.
+func same(a, b cable.Sight) bool {
+	return a.Gone == b.Gone && a.Rejected == b.Rejected && a.Mux == b.Mux && slices.Equal(a.Flows, b.Flows) && text(a.Err) == text(b.Err)
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// compareFlows gives flows an order of their own, since Open vSwitch's is that of a hash table.
+func compareFlows(a, b cable.Flow) int {
+	return cmp.Or(
+		cmp.Compare(a.Table, b.Table), cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.InPort, b.InPort),
+		cmp.Compare(a.Match, b.Match),
+	)
+}
