@@ -45,6 +45,8 @@ type Engine struct {
 	table  atomic.Pointer[table]
 	outage atomic.Pointer[error] // why the switch was not read yet; nil once it was
 
+	journal journal
+
 	reloading sync.Mutex // serialises Reload
 	mu        sync.Mutex // guards newborn and changes of table; never held while waiting for the switch or a mux
 	newborn   map[string]bool
@@ -80,7 +82,7 @@ func New(cfg Config) *Engine {
 	if cfg.Random == nil {
 		cfg.Random = func() cable.Side { return cable.Side(rand.N(2)) }
 	}
-	e := &Engine{cfg: cfg, newborn: map[string]bool{}}
+	e := &Engine{cfg: cfg, newborn: map[string]bool{}, journal: newJournal(time.Now())}
 	e.stopping, e.stop = context.WithCancel(context.Background())
 	e.table.Store(&table{byIndex: map[int]*mux{}})
 	err := errors.New("the switch was not read yet")
@@ -209,9 +211,11 @@ func (e *Engine) Reload(ctx context.Context) error {
 	}
 	e.repair(ctx, changes)
 
+	var gone []*Snapshot
 	e.update(func(t *table) {
 		for _, m := range before.ordered {
-			if !seen[m] {
+			if !seen[m] && t.byIndex[m.snap.Load().Index] == m {
+				gone = append(gone, m.snap.Load())
 				t.remove(m.snap.Load().Bridge)
 			}
 			delete(seen, m) // it is in the table, or somebody saw it go meanwhile
@@ -221,6 +225,9 @@ func (e *Engine) Reload(ctx context.Context) error {
 		}
 		t.rejected = rejected
 	})
+	for _, s := range gone {
+		e.record(s.Mux, s.condition(), nil, Origin{Cause: External}, 0)
+	}
 	e.outage.Store(nil)
 	return nil
 }

@@ -439,3 +439,83 @@ func TestReadersDoNotWaitForAChange(t *testing.T) {
 		<-answered
 	})
 }
+
+// events of port 0 as "from → to (cause client req_id)".
+func (b *bench) history(i int) []string {
+	var lines []string
+	for _, ev := range b.History(b.bridge(i)) {
+		lines = append(lines, strings.TrimSpace(ev.From.String()+" → "+ev.To.String()+" by "+string(ev.Cause)+" "+ev.Client+" "+ev.ReqID))
+	}
+	return lines
+}
+
+func TestEveryChangeHasAnEventWithItsCause(t *testing.T) {
+	run(t, 2, nil, func(b *bench) {
+		by := engine.Origin{Cause: engine.API, Client: "10.0.0.7", ReqID: "5d1f"}
+		b.Do(context.Background(), map[int]cable.Change{0: toggle}, by)
+		b.do(0, cable.Change{Move: cable.MoveTo, Side: cable.LowerToR}) // no change, no event
+		b.sw.DelFlows(b.bridge(0))
+		time.Sleep(time.Second)
+		b.do(0, cable.Reset())
+		b.sw.AddRawFlow(b.bridge(0), cable.Flow{Action: cable.Normal})
+		time.Sleep(time.Second)
+		b.sw.RemoveBridge(b.bridge(0))
+		time.Sleep(time.Second)
+		normal := "packets from upper_tor (enp59s0f1.3216) do not simply go to the NIC; foreign flow: priority=0 actions=NORMAL"
+		want := []string{
+			"none → upper_tor by external",
+			"upper_tor → lower_tor by api 10.0.0.7 5d1f",
+			"lower_tor → lower_tor, dropped nic,upper_tor,lower_tor by external",
+			"lower_tor, dropped nic,upper_tor,lower_tor → lower_tor by api",
+			"lower_tor → lower_tor: " + normal + " by recovery",
+			"lower_tor: " + normal + " → lower_tor by recovery",
+			"lower_tor → none by external",
+		}
+		if got := b.history(0); !slices.Equal(got, want) {
+			b.Errorf("history:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		if got := b.history(1); !slices.Equal(got, want[:1]) {
+			b.Errorf("history of the other mux: %q", got)
+		}
+	})
+}
+
+func TestEventsAfter(t *testing.T) {
+	run(t, 2, nil, func(b *bench) {
+		all, last, complete := b.EventsAfter(0)
+		if len(all) != 2 || complete || all[1].Seq != last || last != all[0].Seq+1 {
+			b.Fatalf("%d events to %d, complete %v; want two, of another life for a reader from 0", len(all), last, complete)
+		}
+		news := b.NewEvents(last)
+		select {
+		case <-news:
+			b.Fatal("there is nothing new")
+		default:
+		}
+		b.do(0, toggle)
+		<-news
+		<-b.NewEvents(last)
+		evs, next, complete := b.EventsAfter(last)
+		if len(evs) != 1 || !complete || next != last+1 || evs[0].To.State != lower {
+			b.Errorf("after one toggle: %+v to %d, complete %v", evs, next, complete)
+		}
+		for range 6000 {
+			b.do(0, toggle)
+		}
+		if evs, _, complete := b.EventsAfter(last); complete || len(evs) < 4096 || len(evs) > 5120 {
+			b.Errorf("after 6000 toggles: %d events, complete %v; want the last 4096 and some", len(evs), complete)
+		}
+		if evs, next, complete := b.EventsAfter(next + 5999); len(evs) != 1 || !complete || evs[0].Seq != next {
+			b.Errorf("the last one: %d events, complete %v", len(evs), complete)
+		}
+		if _, _, complete := b.EventsAfter(next + 1_000_000); complete {
+			b.Error("a number that was never given is complete")
+		}
+		if got := len(b.History(b.bridge(0))); got != 100 {
+			b.Errorf("history has %d events, want 100", got)
+		}
+		if got := len(b.History(b.bridge(1))); got != 1 {
+			b.Errorf("the history of another mux has %d events, want its own", got)
+		}
+	})
+}

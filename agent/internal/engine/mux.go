@@ -201,21 +201,30 @@ func (c *call) end(err error) {
 	c.m.release()
 }
 
-// publish stores the owner's next snapshot and says in the log what changed, why, for whom, and how long it took.
+// publish stores the owner's next snapshot, and records what changed, why, for whom, and how long it took.
 func (m *mux) publish(next *Snapshot, by Origin, took time.Duration) {
 	cur := m.snap.Load()
 	if next.State != cur.State {
 		next.Since = time.Now()
 	}
 	m.snap.Store(next)
-	if next.State == cur.State && next.Reason == cur.Reason {
-		return
+	if next.State != cur.State || next.Reason != cur.Reason {
+		m.engine.record(next.Mux, cur.condition(), next.condition(), by, took)
 	}
+}
+
+// record writes an event into the journal and the log.
+func (e *Engine) record(mux cable.Mux, from, to *Condition, by Origin, took time.Duration) {
+	ev := e.journal.record(Event{Index: mux.Index, Bridge: mux.Bridge, From: from, To: to, Origin: by, Took: took})
 	level := slog.LevelInfo
-	if next.Reason != "" {
+	if to == nil || to.Reason != "" {
 		level = slog.LevelWarn
 	}
-	m.engine.cfg.Log.LogAttrs(context.Background(), level, "mux changed",
-		slog.String("bridge", next.Bridge), slog.Any("from", cur.State), slog.Any("to", next.State), slog.String("reason", next.Reason),
+	ctx := context.Background()
+	if !e.cfg.Log.Enabled(ctx, level) {
+		return
+	}
+	e.cfg.Log.LogAttrs(ctx, level, "mux changed",
+		slog.Uint64("seq", ev.Seq), slog.String("bridge", mux.Bridge), slog.String("from", from.String()), slog.String("to", to.String()),
 		slog.String("cause", string(by.Cause)), slog.String("client", by.Client), slog.String("req_id", by.ReqID), slog.Duration("took", took))
 }

@@ -92,7 +92,7 @@ func (e *Engine) lookOwned(m *mux) bool {
 		return false
 	case s.Gone:
 		e.forget(cur.Bridge)
-		e.cfg.Log.Warn("bridge is gone", "bridge", cur.Bridge)
+		e.record(cur.Mux, cur.condition(), nil, Origin{Cause: External}, 0)
 		return true
 	case s.Rejected != "":
 		next.Reason, next.proper = s.Rejected, false
@@ -120,7 +120,7 @@ func (e *Engine) adopt(m *mux, s cable.Sight) {
 	m.late = nil
 	renumbered := s.Mux.Ports != cur.Ports && s.Mux.Ports.Numbered()
 	if renumbered || slices.ContainsFunc(s.Flows, func(f cable.Flow) bool { return f.Action == cable.Normal }) {
-		next.proper = false
+		next.Reason, next.proper = r.Reason, false
 		m.publish(&next, Origin{Cause: Recovery}, 0)
 		e.restore(m)
 		return
@@ -159,7 +159,8 @@ func (e *Engine) adoptAtStart(m *mux, s cable.Sight) {
 		r := next.Ports.Read(s.Flows, cur.State.Active)
 		next.State, next.Reason, next.proper = r.State, r.Reason, r.Proper && !s.Flushed
 	}
-	m.publish(&next, Origin{Cause: External}, 0)
+	m.snap.Store(&next)
+	e.record(next.Mux, nil, next.condition(), Origin{Cause: External}, 0)
 }
 
 // readBackPause is the pause between attempts to read a mux whose last change is in doubt.
@@ -242,7 +243,6 @@ func (e *Engine) serveWhenQuiet(s cable.Sight) {
 		t.remove(s.Bridge)
 		t.add(m)
 	})
-	e.cfg.Log.Info("bridge is served", "bridge", s.Bridge, "state", m.snap.Load().State)
 }
 
 // forget stops serving a bridge.

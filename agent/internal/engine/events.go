@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+)
+
+// An Event is one change of a mux: of its state, its health, or of there being one.
+type Event struct {
+	Seq      uint64 // rises by 1 with each event of the vm_set, and over restarts of the agent
+	Time     time.Time
+	Index    int
+	Bridge   string
+	From, To *Condition // nil when there was, or is, no mux
+	Origin
+	Took time.Duration // from the request to the switch's answer; 0 when nobody asked
+}
+
+// A Condition is what an Event says of a mux.
+type Condition struct {
+	State  cable.State
+	Reason string // why it is unhealthy, where that is not simply a requested drop
+}
+
+// String writes "upper_tor", "lower_tor, dropped nic", "upper_tor: <reason>", or "none" where there is no mux.
+func (c *Condition) String() string {
+	switch {
+	case c == nil:
+		return "none"
+	case c.Reason != "":
+		return c.State.String() + ": " + c.Reason
+	}
+	return c.State.String()
+}
+
+// Healthy reports whether everything passes as on a cable with nothing dropped.
+func (c *Condition) Healthy() bool { return c.Reason == "" && c.State.Dropped == 0 }
+
+func (s *Snapshot) condition() *Condition { return &Condition{State: s.State, Reason: s.Reason} }
+
+// The number of events that are kept: of a vm_set for readers of the stream that reconnect, and of each mux for its
+// history, so that a port that is toggled all night does not push out what happened to another.
+const (
+	keptEvents  = 4096
+	keptHistory = 100
+)
+
+// journal is the events of a vm_set.
+type journal struct {
+	mu     sync.Mutex
+	recent ring
+	last   uint64 // number of the last event
+	byMux  map[string]*ring
+	wake   chan struct{} // closed when there is something new; made by the first who waits
+}
+
+// newJournal numbers events from the time in microseconds since 1970, so that numbers rise over restarts: nobody has ten
+// thousand events a second for long.
+func newJournal(now time.Time) journal {
+	return journal{recent: ring{kept: keptEvents}, last: uint64(now.UnixMicro()), byMux: map[string]*ring{}}
+}
+
+// ring is the last events, oldest first.
+type ring struct {
+	events []Event
+	kept   int
+}
+
+func (r *ring) add(ev Event) {
+	if len(r.events) >= r.kept+r.kept/4 { // moves seldom, holds little too much
+		r.events = slices.Delete(r.events, 0, len(r.events)-r.kept)
+	}
+	r.events = append(r.events, ev)
+}
+
+func (r *ring) last(n int) []Event {
+	return slices.Clone(r.events[max(0, len(r.events)-n):])
+}
+
+// record gives an event its number and its time.
+func (j *journal) record(ev Event) Event {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.last++
+	ev.Seq, ev.Time = j.last, time.Now()
+	j.recent.add(ev)
+	h := j.byMux[ev.Bridge]
+	if h == nil {
+		h = &ring{kept: keptHistory}
+		j.byMux[ev.Bridge] = h
+	}
+	h.add(ev)
+	if j.wake != nil {
+		close(j.wake)
+		j.wake = nil
+	}
+	return ev
+}
+
+// EventsAfter returns the events that came after number seq, oldest first, and the number of the last event there is.
+// complete is false when some of them are no longer kept, or when seq is from another life of the agent.
+func (e *Engine) EventsAfter(seq uint64) (events []Event, last uint64, complete bool) {
+	j := &e.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	all := j.recent.events
+	first := j.last + 1 - uint64(len(all))
+	switch {
+	case seq > j.last:
+		return nil, j.last, false
+	case seq+1 < first:
+		return slices.Clone(all), j.last, false
+	}
+	return slices.Clone(all[seq+1-first:]), j.last, true
+}
+
+// NewEvents returns a channel that is closed when there is an event after number seq.
+func (e *Engine) NewEvents(seq uint64) <-chan struct{} {
+	j := &e.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.last > seq {
+		now := make(chan struct{})
+		close(now)
+		return now
+	}
+	if j.wake == nil {
+		j.wake = make(chan struct{})
+	}
+	return j.wake
+}
+
+// History returns the last events of a mux, oldest first, also after its bridge was deleted.
+func (e *Engine) History(bridge string) []Event {
+	j := &e.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if h := j.byMux[bridge]; h != nil {
+		return h.last(keptHistory)
+	}
+	return nil
+}
+
+// LastEvents returns the last n events of the vm_set, oldest first.
+func (e *Engine) LastEvents(n int) []Event {
+	j := &e.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.recent.last(n)
+}
