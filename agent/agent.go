@@ -65,17 +65,20 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	handler := httpapi.New(httpapi.Config{
+		Engines: engines, Log: cfg.Log, Verbose: cfg.Verbose,
+		Version: api.Version{Version: cfg.Version, Go: runtime.Version()},
+	})
 	server := &http.Server{
-		Handler: httpapi.New(httpapi.Config{
-			Engines: engines, Log: cfg.Log, Verbose: cfg.Verbose,
-			Version: api.Version{Version: cfg.Version, Go: runtime.Version()},
-		}),
+		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      60 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
 	}
+
+	server.RegisterOnShutdown(handler.EndStreams)
 
 	// The engines stop after the server, so that requests under way get their answers.
 	engineCtx, stopEngines := context.WithCancel(context.WithoutCancel(ctx))

@@ -5,6 +5,8 @@
 // service that it replaces, sonic-mgmt's mux_simulator.py; openapi.yaml beside this file is the reference for them.
 package api
 
+import "time"
+
 // Sides and verbs as they are written on the wire.
 const (
 	NIC      = "nic"
@@ -107,6 +109,7 @@ const (
 	CodeMethodNotAllowed = "method_not_allowed" // 405
 	CodeBadRequest       = "bad_request"        // 400
 	CodeMediaType        = "unsupported_media"  // 415
+	CodeNotReached       = "not_reached"        // 412: the side that was waited for is not the active one; the body is the status
 	CodeTooLarge         = "too_large"          // 413
 	CodeNotReady         = "not_ready"          // 503: the switch was not read yet; see Retry-After
 	CodeSwitch           = "switch_error"       // 500: the switch refused, nothing was changed
@@ -134,6 +137,41 @@ type Rejected struct {
 	PortIndex int    `json:"port_index"`
 	Reason    string `json:"reason"`
 }
+
+// Event is one change of a mux, as GET …/events streams it and GET …/history lists it.
+type Event struct {
+	Bridge    string     `json:"bridge"`
+	Cause     string     `json:"cause"`  // "api", "external" (somebody changed the switch) or "recovery" (the agent put it right)
+	Client    string     `json:"client"` // IP address of who asked, "" when nobody did
+	From      *Condition `json:"from"`   // null when there was no mux
+	PortIndex int        `json:"port_index"`
+	ReqID     string     `json:"req_id"`
+	Seq       uint64     `json:"seq"`     // rises with each event, also over restarts of the agent
+	Time      time.Time  `json:"time"`    // RFC 3339, UTC
+	To        *Condition `json:"to"`      // null when there is no mux any more
+	TookUS    int64      `json:"took_us"` // microseconds from the request to the switch's answer
+	VMSet     string     `json:"vm_set"`
+}
+
+// Condition is what an event says of a mux.
+type Condition struct {
+	ActiveSide string   `json:"active_side"`
+	Dropped    []string `json:"dropped"` // of NIC, UpperToR, LowerToR
+	Healthy    bool     `json:"healthy"`
+	Reason     string   `json:"reason,omitempty"`
+}
+
+// History is the answer of GET …/history, oldest event first.
+type History struct {
+	Events []Event `json:"events"`
+}
+
+// Names of the server-sent events of GET …/events. The id of each is a sequence number, to be sent as Last-Event-ID by a
+// reader that reconnects.
+const (
+	EventChange = "change" // data is an Event
+	EventMissed = "missed" // some events are no longer kept, or are of an agent that was restarted: read the status anew
+)
 
 // Readiness is the answer of GET /readyz: 200 when ready, 503 otherwise.
 type Readiness struct {

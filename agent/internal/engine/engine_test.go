@@ -443,7 +443,7 @@ func TestReadersDoNotWaitForAChange(t *testing.T) {
 // events of port 0 as "from → to (cause client req_id)".
 func (b *bench) history(i int) []string {
 	var lines []string
-	for _, ev := range b.History(b.bridge(i)) {
+	for _, ev := range b.History(i) {
 		lines = append(lines, strings.TrimSpace(ev.From.String()+" → "+ev.To.String()+" by "+string(ev.Cause)+" "+ev.Client+" "+ev.ReqID))
 	}
 	return lines
@@ -511,10 +511,10 @@ func TestEventsAfter(t *testing.T) {
 		if _, _, complete := b.EventsAfter(next + 1_000_000); complete {
 			b.Error("a number that was never given is complete")
 		}
-		if got := len(b.History(b.bridge(0))); got != 100 {
+		if got := len(b.History(0)); got != 100 {
 			b.Errorf("history has %d events, want 100", got)
 		}
-		if got := len(b.History(b.bridge(1))); got != 1 {
+		if got := len(b.History(1)); got != 1 {
 			b.Errorf("the history of another mux has %d events, want its own", got)
 		}
 	})

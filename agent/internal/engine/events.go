@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -54,7 +55,6 @@ type journal struct {
 	recent ring
 	last   uint64 // number of the last event
 	byMux  map[string]*ring
-	wake   chan struct{} // closed when there is something new; made by the first who waits
 }
 
 // newJournal numbers events from the time in microseconds since 1970, so that numbers rise over restarts: nobody has ten
@@ -67,6 +67,7 @@ func newJournal(now time.Time) journal {
 type ring struct {
 	events []Event
 	kept   int
+	wake   chan struct{} // closed when there is something new; made by the first who waits
 }
 
 func (r *ring) add(ev Event) {
@@ -74,6 +75,18 @@ func (r *ring) add(ev Event) {
 		r.events = slices.Delete(r.events, 0, len(r.events)-r.kept)
 	}
 	r.events = append(r.events, ev)
+	if r.wake != nil {
+		close(r.wake)
+		r.wake = nil
+	}
+}
+
+// next returns the channel that the next event closes.
+func (r *ring) next() <-chan struct{} {
+	if r.wake == nil {
+		r.wake = make(chan struct{})
+	}
+	return r.wake
 }
 
 func (r *ring) last(n int) []Event {
@@ -87,17 +100,18 @@ func (j *journal) record(ev Event) Event {
 	j.last++
 	ev.Seq, ev.Time = j.last, time.Now()
 	j.recent.add(ev)
-	h := j.byMux[ev.Bridge]
+	j.of(ev.Bridge).add(ev)
+	return ev
+}
+
+// of returns the events of one mux. It is called with mu held.
+func (j *journal) of(bridge string) *ring {
+	h := j.byMux[bridge]
 	if h == nil {
 		h = &ring{kept: keptHistory}
-		j.byMux[ev.Bridge] = h
+		j.byMux[bridge] = h
 	}
-	h.add(ev)
-	if j.wake != nil {
-		close(j.wake)
-		j.wake = nil
-	}
-	return ev
+	return h
 }
 
 // EventsAfter returns the events that came after number seq, oldest first, and the number of the last event there is.
@@ -127,21 +141,31 @@ func (e *Engine) NewEvents(seq uint64) <-chan struct{} {
 		close(now)
 		return now
 	}
-	if j.wake == nil {
-		j.wake = make(chan struct{})
-	}
-	return j.wake
+	return j.recent.next()
 }
 
-// History returns the last events of a mux, oldest first, also after its bridge was deleted.
-func (e *Engine) History(bridge string) []Event {
+// NextEvent returns a channel that is closed with the next event of a mux. Take it before the snapshot that decides
+// whether to wait.
+func (e *Engine) NextEvent(bridge string) <-chan struct{} {
 	j := &e.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if h := j.byMux[bridge]; h != nil {
-		return h.last(keptHistory)
+	return j.of(bridge).next()
+}
+
+// History returns the last events of a port, oldest first, also after its bridge was deleted.
+func (e *Engine) History(index int) []Event {
+	j := &e.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var events []Event
+	for _, h := range j.byMux {
+		if len(h.events) > 0 && h.events[0].Index == index {
+			events = append(events, h.last(keptHistory)...)
+		}
 	}
-	return nil
+	slices.SortFunc(events, func(a, b Event) int { return cmp.Compare(a.Seq, b.Seq) })
+	return events
 }
 
 // LastEvents returns the last n events of the vm_set, oldest first.

@@ -113,6 +113,14 @@ func errPosted(r *http.Request, data []byte, msg string) error {
 	}
 }
 
+// errQuery is for a query or a header of a route that the replaced service did not have.
+func errQuery(r *http.Request, msg string) error {
+	return &httpError{
+		status: http.StatusBadRequest, code: api.CodeBadRequest, name: "BadRequest",
+		text: fmt.Sprintf("%s msg=%s", about(r), msg),
+	}
+}
+
 // about names a request as the replaced service did.
 func about(r *http.Request) string {
 	return fmt.Sprintf("remote_addr=%s method=%s url=%s", clientIP(r), r.Method, fullURL(r))

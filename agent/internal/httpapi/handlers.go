@@ -95,7 +95,10 @@ func (s *Server) getAll(w http.ResponseWriter, r *http.Request, e *engine.Engine
 	return nil
 }
 
-func (s *Server) getPort(w http.ResponseWriter, r *http.Request, _ *engine.Engine, snap *engine.Snapshot) error {
+func (s *Server) getPort(w http.ResponseWriter, r *http.Request, e *engine.Engine, snap *engine.Snapshot) error {
+	if r.URL.RawQuery != "" && r.URL.Query().Has("wait") {
+		return s.waitForSide(w, r, e, snap)
+	}
 	write(w, http.StatusOK, s.bodies.one(snap))
 	return nil
 }

@@ -5,6 +5,7 @@
 package httpapi
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -33,6 +34,8 @@ type Server struct {
 	verbose bool
 	router  *mux.Router
 	bodies  bodies
+	ending  context.Context // ends when streams and waits must
+	end     context.CancelFunc
 }
 
 // New returns the handler of the whole API.
@@ -41,9 +44,13 @@ func New(cfg Config) *Server {
 	for _, e := range cfg.Engines {
 		s.engines[e.VMSet()] = e
 	}
+	s.ending, s.end = context.WithCancel(context.Background())
 	s.router = s.routes()
 	return s
 }
+
+// EndStreams ends event streams and waits, which would otherwise keep a server from shutting down.
+func (s *Server) EndStreams() { s.end() }
 
 // handler answers a request, or returns an error for the one error writer.
 type handler func(w http.ResponseWriter, r *http.Request) error
@@ -70,6 +77,9 @@ func (s *Server) routes() *mux.Router {
 		{"/mux/{vm_set}/log", methods{"POST": s.inVMSet(s.postLog)}},
 		{"/mux/{vm_set}/flap_counter", methods{"GET": s.inVMSet(s.getFlaps)}},
 		{"/mux/{vm_set}/clear_flap_counter", methods{"POST": s.inVMSet(s.postClearFlaps)}},
+		{"/mux/{vm_set}/events", methods{"GET": s.inVMSet(s.getEvents)}},
+		{"/mux/{vm_set}/history", methods{"GET": s.inVMSet(s.getHistory)}},
+		{"/mux/{vm_set}/{port:[0-9]+}/history", methods{"GET": s.inVMSet(s.getPortHistory), "POST": s.inVMSet(s.postPortAction)}},
 		// A POST to flap_counter is an unknown action, as it is there.
 		{"/mux/{vm_set}/{port:[0-9]+}/flap_counter", methods{"GET": s.inVMSet(s.onPort(s.getPortFlaps)), "POST": s.inVMSet(s.postPortAction)}},
 		{"/mux/{vm_set}/{port:[0-9]+}/{action:[^/]+}", methods{"POST": s.inVMSet(s.postPortAction)}},

@@ -1,0 +1,187 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
+	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+)
+
+const (
+	// heartbeat is the pause after which a silent stream says that it lives.
+	heartbeat = 15 * time.Second
+	// gather is how long a stream waits for more events before it writes, so that a toggle of all ports is one write.
+	gather = 20 * time.Millisecond
+	// slowReader is how long one write of a stream may take before its reader is cut off. It comes back by its last id.
+	slowReader = 5 * time.Second
+	// maxWait is the longest wait for a side.
+	maxWait = 60 * time.Second
+)
+
+// getEvents streams events as server-sent events (WHATWG HTML, section 9.2). A reader that names the last event it has
+// seen gets those that came after; a reader that has missed some is told so by an event of its own.
+func (s *Server) getEvents(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
+	_, last, _ := e.EventsAfter(0)
+	missed := false
+	if id := r.Header.Get("Last-Event-ID"); id != "" {
+		seq, err := strconv.ParseUint(id, 10, 64)
+		if err != nil {
+			return errQuery(r, "Last-Event-ID must be the id of an event")
+		}
+		if _, _, complete := e.EventsAfter(seq); complete {
+			last = seq
+		} else {
+			missed = true
+		}
+	}
+	stream := http.NewResponseController(w)
+	send := func(text []byte) error {
+		if err := stream.SetWriteDeadline(time.Now().Add(slowReader)); err != nil {
+			return err
+		}
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+		return stream.Flush()
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Accel-Buffering", "no")
+	hello := fmt.Appendf(nil, "retry: 1000\nid: %d\n\n", last)
+	if missed {
+		hello = appendMissed(hello, last)
+	}
+	if send(hello) != nil {
+		return nil // the reader is gone
+	}
+	alive := time.NewTicker(heartbeat)
+	defer alive.Stop()
+	for {
+		select {
+		case <-r.Context().Done():
+			return nil
+		case <-s.ending.Done():
+			return nil
+		case <-alive.C:
+			if send([]byte(": alive\n\n")) != nil {
+				return nil
+			}
+		case <-e.NewEvents(last):
+			select {
+			case <-r.Context().Done():
+				return nil
+			case <-time.After(gather):
+			}
+			events, next, complete := e.EventsAfter(last)
+			last = next
+			var text []byte
+			if !complete {
+				text = appendMissed(text, last)
+				events = nil
+			}
+			for _, ev := range events {
+				text = fmt.Appendf(text, "id: %d\nevent: %s\ndata: %s\n", ev.Seq, api.EventChange, encode(event(e, ev)))
+			}
+			if send(text) != nil {
+				return nil
+			}
+		}
+	}
+}
+
+func appendMissed(text []byte, last uint64) []byte {
+	return fmt.Appendf(text, "id: %d\nevent: %s\ndata: {}\n\n", last, api.EventMissed)
+}
+
+// getHistory answers with the last events of the vm_set.
+func (s *Server) getHistory(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
+	write(w, http.StatusOK, encode(history(e, e.LastEvents(historyLength))))
+	return nil
+}
+
+// historyLength is how many events of a whole vm_set one answer lists.
+const historyLength = 1000
+
+// getPortHistory answers with the last events of one port. A port whose bridge was deleted still has a history.
+func (s *Server) getPortHistory(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
+	port := mux.Vars(r)["port"]
+	events := e.History(portIndex(port))
+	if events == nil {
+		return errUnknownPort(e, port)
+	}
+	write(w, http.StatusOK, encode(history(e, events)))
+	return nil
+}
+
+func history(e *engine.Engine, events []engine.Event) api.History {
+	h := api.History{Events: make([]api.Event, len(events))}
+	for i, ev := range events {
+		h.Events[i] = event(e, ev)
+	}
+	return h
+}
+
+// event writes an event as the API does.
+func event(e *engine.Engine, ev engine.Event) api.Event {
+	return api.Event{
+		Bridge: ev.Bridge, Cause: string(ev.Cause), Client: ev.Client, From: condition(ev.From), PortIndex: ev.Index, ReqID: ev.ReqID,
+		Seq: ev.Seq, Time: ev.Time.UTC().Truncate(time.Microsecond), To: condition(ev.To), TookUS: ev.Took.Microseconds(), VMSet: e.VMSet(),
+	}
+}
+
+func condition(c *engine.Condition) *api.Condition {
+	if c == nil {
+		return nil
+	}
+	dropped := []string{}
+	for _, r := range c.State.Dropped.List() {
+		dropped = append(dropped, r.String())
+	}
+	return &api.Condition{ActiveSide: c.State.Active.String(), Dropped: dropped, Healthy: c.Healthy(), Reason: c.Reason}
+}
+
+// waitForSide answers when the mux has the side, or when the time is over, with 412 and the status.
+func (s *Server) waitForSide(w http.ResponseWriter, r *http.Request, e *engine.Engine, snap *engine.Snapshot) error {
+	query := r.URL.Query()
+	side, err := cable.ParseSide(query.Get("active_side"))
+	if err != nil {
+		return errQuery(r, "wait needs active_side=upper_tor or active_side=lower_tor")
+	}
+	wait, err := time.ParseDuration(query.Get("wait"))
+	if err != nil || wait < 0 || wait > maxWait {
+		return errQuery(r, "wait must be a duration from 0s to 60s, such as wait=10s")
+	}
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + slowReader)); err != nil {
+		return fmt.Errorf("wait: %w", err)
+	}
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	for {
+		news := e.NextEvent(snap.Bridge)
+		now := e.Snapshot(snap.Index)
+		if now == nil {
+			return errUnknownPort(e, strconv.Itoa(snap.Index))
+		}
+		if now.State.Active == side {
+			write(w, http.StatusOK, s.bodies.one(now))
+			return nil
+		}
+		select {
+		case <-news:
+		case <-r.Context().Done():
+			return nil
+		case <-s.ending.Done():
+			return &httpError{status: http.StatusServiceUnavailable, code: api.CodeNotReady, text: "the agent is stopping"}
+		case <-over.C:
+			w.Header().Set(api.ErrorCodeHeader, api.CodeNotReached)
+			write(w, http.StatusPreconditionFailed, s.bodies.one(now))
+			return nil
+		}
+	}
+}
