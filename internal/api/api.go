@@ -109,6 +109,7 @@ const (
 	CodeMethodNotAllowed = "method_not_allowed" // 405
 	CodeBadRequest       = "bad_request"        // 400
 	CodeMediaType        = "unsupported_media"  // 415
+	CodeConflict         = "conflict"           // 409: the reqId was used for another call
 	CodeNotReached       = "not_reached"        // 412: the side that was waited for is not the active one; the body is the status
 	CodeTooLarge         = "too_large"          // 413
 	CodeNotReady         = "not_ready"          // 503: the switch was not read yet; see Retry-After

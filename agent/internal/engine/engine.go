@@ -285,10 +285,11 @@ func (e *Engine) Do(ctx context.Context, changes map[int]cable.Change, by Origin
 		calls = append(calls, &call{m: m, index: index, change: change, origin: by})
 	}
 	for _, c := range e.run(ctx, calls) {
-		results[c.index] = Result{Snapshot: c.m.snap.Load(), Err: c.err}
-		if c.err == nil {
-			results[c.index] = Result{Snapshot: c.next}
+		res := Result{Snapshot: c.next, Err: c.err, Begun: c.begun, Side: c.side}
+		if c.err != nil {
+			res.Snapshot = c.m.snap.Load()
 		}
+		results[c.index] = res
 	}
 	return results
 }

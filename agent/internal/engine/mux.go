@@ -33,6 +33,9 @@ var ErrStopping = errors.New("the agent is stopping; nothing was done")
 type Result struct {
 	Snapshot *Snapshot // the mux afterwards; nil when there is none
 	Err      error     // a *cable.SwitchError, ErrUnknownPort, or why the change never started
+	// Begun is true when the change was worked out, whatever then became of it; Side is the side that it was to take.
+	Begun bool
+	Side  cable.Side
 }
 
 // Origin says who asked for a change.
@@ -121,7 +124,9 @@ type call struct {
 	deadline time.Time // for leaving the queue
 
 	update  cable.Update
-	next    *Snapshot // what is published when the switch confirms
+	begun   bool
+	side    cable.Side // that the change takes
+	next    *Snapshot  // what is published when the switch confirms
 	err     error
 	waiting *sync.WaitGroup
 }
@@ -158,6 +163,7 @@ func (c *call) begin() bool {
 		return false
 	}
 	state := c.change.Apply(cur.State, c.m.engine.cfg.Random)
+	c.begun, c.side = true, state.Active
 	if state == cur.State && cur.proper && !c.change.Rewrite {
 		c.end(nil)
 		return false

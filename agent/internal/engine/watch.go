@@ -119,7 +119,7 @@ func (e *Engine) adopt(m *mux, s cable.Sight) {
 	}
 	m.late = nil
 	renumbered := s.Mux.Ports != cur.Ports && s.Mux.Ports.Numbered()
-	if renumbered || slices.ContainsFunc(s.Flows, func(f cable.Flow) bool { return f.Action == cable.Normal }) {
+	if renumbered || s.Flushed || slices.ContainsFunc(s.Flows, func(f cable.Flow) bool { return f.Action == cable.Normal }) {
 		next.Reason, next.proper = r.Reason, false
 		m.publish(&next, Origin{Cause: Recovery}, 0)
 		e.restore(m)
@@ -231,10 +231,11 @@ func (e *Engine) serveWhenQuiet(s cable.Sight) {
 			e.reject(again)
 			return
 		}
-		if again.Mux == s.Mux && slices.Equal(again.Flows, s.Flows) {
+		still := again.Mux == s.Mux && slices.Equal(again.Flows, s.Flows)
+		s = again
+		if still {
 			break
 		}
-		s = again
 	}
 	m := newMux(e, s)
 	e.adoptAtStart(m, s)

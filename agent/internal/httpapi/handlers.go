@@ -160,7 +160,7 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, e *engine.Engine)
 }
 
 func (s *Server) changeOne(w http.ResponseWriter, r *http.Request, e *engine.Engine, snap *engine.Snapshot, change cable.Change) error {
-	res := e.Do(r.Context(), map[int]cable.Change{snap.Index: change}, origin(r))[snap.Index]
+	res := do(r, e, map[int]cable.Change{snap.Index: change})[snap.Index]
 	if res.Err != nil {
 		return errChange(e, snap, res.Err)
 	}
@@ -180,7 +180,7 @@ func (s *Server) changeAll(w http.ResponseWriter, r *http.Request, e *engine.Eng
 func (s *Server) changeMany(w http.ResponseWriter, r *http.Request, e *engine.Engine, changes map[int]cable.Change) error {
 	snaps := make([]*engine.Snapshot, 0, len(changes))
 	failed := map[string]api.Failure{}
-	for index, res := range e.Do(r.Context(), changes, origin(r)) {
+	for index, res := range do(r, e, changes) {
 		if res.Snapshot == nil { // removed while the call was on its way
 			bridge := fmt.Sprintf("port %d", index)
 			failed[bridge] = api.Failure{Code: api.CodeUnknownPort, ErrMsg: "the bridge was removed"}

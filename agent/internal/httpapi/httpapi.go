@@ -28,19 +28,20 @@ type Config struct {
 
 // A Server answers HTTP requests.
 type Server struct {
-	engines map[string]*engine.Engine
-	log     *slog.Logger
-	version api.Version
-	verbose bool
-	router  *mux.Router
-	bodies  bodies
-	ending  context.Context // ends when streams and waits must
-	end     context.CancelFunc
+	engines  map[string]*engine.Engine
+	log      *slog.Logger
+	version  api.Version
+	verbose  bool
+	router   *mux.Router
+	bodies   bodies
+	requests *requests
+	ending   context.Context // ends when streams and waits must
+	end      context.CancelFunc
 }
 
 // New returns the handler of the whole API.
 func New(cfg Config) *Server {
-	s := &Server{engines: map[string]*engine.Engine{}, log: cfg.Log, version: cfg.Version, verbose: cfg.Verbose}
+	s := &Server{engines: map[string]*engine.Engine{}, log: cfg.Log, version: cfg.Version, verbose: cfg.Verbose, requests: newRequests()}
 	for _, e := range cfg.Engines {
 		s.engines[e.VMSet()] = e
 	}
@@ -99,6 +100,9 @@ func (s *Server) dispatch(m methods) http.Handler {
 			method = http.MethodGet
 		}
 		if h, ok := m[method]; ok {
+			if method != http.MethodGet {
+				h = s.once(h)
+			}
 			return h(w, r)
 		}
 		w.Header().Set("Allow", allow)

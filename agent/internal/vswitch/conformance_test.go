@@ -1,21 +1,43 @@
 package vswitch_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/switchtest"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch/ofctl"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch/openflow"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
 )
 
-func TestConformanceOverOfctl(t *testing.T) {
+func TestConformance(t *testing.T) {
 	t.Parallel()
-	switchtest.Run(t, func(t *testing.T) (engine.Switch, switchtest.Hands) {
-		o := ovstest.Start(t)
-		return newSwitch(t, o), hands{o}
-	})
+	for name, conn := range map[string]func(t *testing.T, runDir string) vswitch.Conn{
+		"ofctl": func(_ *testing.T, runDir string) vswitch.Conn {
+			return ofctl.New(ofctl.Config{RunDir: runDir, Timeout: hangLimit})
+		},
+		"openflow": func(t *testing.T, runDir string) vswitch.Conn {
+			pool := openflow.NewPool(openflow.Config{Dir: runDir, Timeout: hangLimit})
+			t.Cleanup(pool.Close)
+			return pool
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			switchtest.Run(t, func(t *testing.T) (engine.Switch, switchtest.Hands) {
+				o := ovstest.Start(t)
+				c := conn(t, o.RunDir)
+				return newSwitch(t, o, func(cfg *vswitch.Config) { cfg.Conn = c }), hands{o}
+			})
+		})
+	}
 }
 
 // hands do with Open vSwitch's own tools what a person does.
@@ -76,4 +98,54 @@ func (h hands) DelFlows(t testing.TB, bridge string) {
 func (h hands) Packet(t testing.TB, bridge, from string) []string {
 	t.Helper()
 	return h.o.Trace(bridge, from)
+}
+
+// TestEngineAdoptsALateBridge is about the flows that go when fail_mode is set on a bridge which appears while the agent
+// runs.
+func TestEngineAdoptsALateBridge(t *testing.T) {
+	t.Parallel()
+	o := ovstest.Start(t)
+	cfg := config(t, o.RunDir)
+	e := engine.New(engine.Config{Names: cfg.Names, Switch: vswitch.New(cfg), Log: cfg.Log})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	waitFor(t, "the engine is ready", func() bool { return e.Ready() == nil })
+
+	m := o.AddMuxes(vmSet, 1)[0]
+	number := o.Ports(m.Bridge)
+	o.Ofctl("del-flows", m.Bridge)
+	o.Ofctl("add-flow", m.Bridge, fmt.Sprintf("in_port=%d,actions=output:%d,%d", number[m.NIC], number[m.Upper], number[m.Lower]))
+	o.Ofctl("add-flow", m.Bridge, fmt.Sprintf("in_port=%d,actions=output:%d", number[m.Lower], number[m.NIC]))
+	waitFor(t, "the bridge is served", func() bool { return e.Snapshot(0) != nil })
+	want := cable.State{Active: cable.LowerToR}
+	if got := e.Snapshot(0); got.State != want || !got.Healthy() {
+		t.Errorf("got %v, reason %q; want %v", got.State, got.Reason, want)
+	}
+	checkCable(t, o, m, want)
+	if got := strings.TrimSpace(o.Vsctl("get-fail-mode", m.Bridge)); got != "secure" {
+		t.Errorf("fail_mode: got %q, want secure", got)
+	}
+
+	// Taking fail_mode away makes Open vSwitch an ordinary switch again, with all flows gone.
+	o.Vsctl("del-fail-mode", m.Bridge)
+	waitFor(t, "fail_mode is secure again", func() bool { return strings.TrimSpace(o.Vsctl("get-fail-mode", m.Bridge)) == "secure" })
+	waitFor(t, "the mux is healthy again", func() bool { return e.Snapshot(0).Healthy() && e.Snapshot(0).State == want })
+	waitFor(t, "flows are put back", func() bool { return slices.Equal(o.Trace(m.Bridge, m.Lower), []string{m.NIC}) })
+	checkCable(t, o, m, want)
+}
+
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(hangLimit); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/digitalocean/go-openvswitch/ovsdb"
@@ -26,15 +27,14 @@ type bridge struct {
 	ports     []cable.Candidate
 }
 
-// bridges reads bridges and their ports. choose picks from the names of all bridges those to be read.
+// bridges reads those bridges whose name fits, or only the one that is named, with their ports.
 //
-// Rows are read by their identity, in three steps: a test server has many more bridges and ports than those of one vm_set.
-// What vanishes between two steps makes it start again.
-func (d database) bridges(ctx context.Context, choose func(names []string) []string) ([]bridge, error) {
+// It takes three steps. What vanishes between two of them makes it start again.
+func (d database) bridges(ctx context.Context, only string, fits func(name string) bool) ([]bridge, error) {
 	var found []bridge
 	err := d.session(ctx, func(s *session) (err error) {
 		for range 3 {
-			if found, err = s.bridges(choose); !errors.Is(err, errVanished) {
+			if found, err = s.bridges(only, fits); !errors.Is(err, errVanished) {
 				return err
 			}
 		}
@@ -45,22 +45,20 @@ func (d database) bridges(ctx context.Context, choose func(names []string) []str
 
 var errVanished = errors.New("rows vanished while they were read")
 
-func (s *session) bridges(choose func(names []string) []string) ([]bridge, error) {
-	rows, err := s.transact(selectAll("Bridge", "name", "ports", "protocols", "fail_mode"))
+func (s *session) bridges(only string, fits func(name string) bool) ([]bridge, error) {
+	query := selectAll("Bridge", "name", "ports", "protocols", "fail_mode")
+	if only != "" {
+		query["where"] = []any{[]any{"name", "==", only}}
+	}
+	rows, err := s.transact(query)
 	if err != nil {
 		return nil, err
 	}
-	byName := map[string]ovsdb.Row{}
-	var names []string
-	for _, row := range rows {
-		byName[str(row["name"])] = row
-		names = append(names, str(row["name"]))
-	}
-	names = choose(names)
+	rows = slices.DeleteFunc(rows, func(row ovsdb.Row) bool { return !fits(str(row["name"])) })
 
 	var portIDs, ifaceIDs []string
-	for _, name := range names {
-		portIDs = append(portIDs, ids(byName[name]["ports"])...)
+	for _, row := range rows {
+		portIDs = append(portIDs, ids(row["ports"])...)
 	}
 	ports, err := s.byID("Port", portIDs, "name", "interfaces", "external_ids")
 	if err != nil {
@@ -74,15 +72,14 @@ func (s *session) bridges(choose func(names []string) []string) ([]bridge, error
 		return nil, err
 	}
 
-	found := make([]bridge, len(names))
-	for i, name := range names {
-		row := byName[name]
-		b := bridge{name: name, secure: str(row["fail_mode"]) == "secure"}
+	found := make([]bridge, len(rows))
+	for i, row := range rows {
+		b := bridge{name: str(row["name"]), secure: str(row["fail_mode"]) == "secure"}
 		for _, p := range set(row["protocols"]) {
 			b.protocols = append(b.protocols, str(p))
 		}
 		for _, id := range ids(row["ports"]) {
-			if port := ports[id]; str(port["name"]) != name {
+			if port := ports[id]; str(port["name"]) != b.name {
 				b.ports = append(b.ports, candidate(port, ifaces))
 			}
 		}

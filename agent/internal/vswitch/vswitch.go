@@ -50,19 +50,19 @@ type Switch struct {
 	db  database
 
 	mu   sync.Mutex
-	last map[string]cable.Sight // what was seen of each bridge, by its name; bridges that are gone are not in it
+	last map[string]memory // what was seen of each bridge, by its name; bridges that are gone are not in it
 }
 
 // New returns a switch. It opens nothing yet.
 func New(cfg Config) *Switch {
 	cfg.Timeout = cmp.Or(cfg.Timeout, 3*time.Second)
 	cfg.PollInterval = cmp.Or(cfg.PollInterval, time.Second)
-	return &Switch{cfg: cfg, db: database{runDir: cfg.RunDir, timeout: cfg.Timeout}, last: map[string]cable.Sight{}}
+	return &Switch{cfg: cfg, db: database{runDir: cfg.RunDir, timeout: cfg.Timeout}, last: map[string]memory{}}
 }
 
 // Discover returns a Sight of every bridge whose name fits the vm_set, by port index.
 func (s *Switch) Discover(ctx context.Context) ([]cable.Sight, error) {
-	views, err := s.look(ctx, s.named)
+	views, err := s.look(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -75,10 +75,10 @@ func (s *Switch) Discover(ctx context.Context) ([]cable.Sight, error) {
 	return s.remember(views), nil
 }
 
-// Read returns a Sight of one bridge. It prepares a mux that a Discover did not, once its ports and flows are the same as
-// when it was seen last: before that, somebody may still be building it.
+// Read returns a Sight of one bridge. It prepares a mux that was prepared before. A new one it prepares once it stood still
+// for a second: before that, somebody may still be building it.
 func (s *Switch) Read(ctx context.Context, bridge string) (cable.Sight, error) {
-	views, err := s.look(ctx, func(name string) bool { return name == bridge })
+	views, err := s.look(ctx, bridge)
 	if err != nil {
 		return cable.Sight{}, err
 	}
@@ -86,13 +86,17 @@ func (s *Switch) Read(ctx context.Context, bridge string) (cable.Sight, error) {
 		s.forget(bridge)
 		return s.gone(bridge), nil
 	}
-	if last, ok := s.seenLast(bridge); ok && same(last, views[0].Sight) {
+	last, ok := s.seenLast(bridge)
+	if ok && (last.prepared || same(last.Sight, views[0].Sight) && time.Since(last.since) >= quiet) {
 		if err := s.prepare(ctx, views); err != nil {
 			return cable.Sight{}, err
 		}
 	}
 	return s.remember(views)[0], nil
 }
+
+// quiet is how long a new bridge must stand still before it is prepared.
+const quiet = time.Second
 
 // Apply starts all updates at once.
 func (s *Switch) Apply(updates []cable.Update, done func(i int, err error)) {
@@ -105,35 +109,41 @@ type view struct {
 	unprepared bool
 }
 
+// A memory is what was seen last of a bridge.
+type memory struct {
+	cable.Sight
+	since    time.Time // when it was first seen so
+	prepared bool
+}
+
 // named reports whether a bridge is one of the vm_set.
 func (s *Switch) named(bridge string) bool {
 	_, ok := s.cfg.Names.Index(bridge)
 	return ok
 }
 
-// look reads the wanted bridges of the vm_set, from the database and then their flows, all at the same time.
-func (s *Switch) look(ctx context.Context, wanted func(bridge string) bool) ([]view, error) {
-	var taken map[string]string
-	bridges, err := s.db.bridges(ctx, func(names []string) []string {
-		names = slices.DeleteFunc(names, func(name string) bool { return !s.named(name) })
-		taken = s.doubles(names)
-		return slices.DeleteFunc(names, func(name string) bool { return !wanted(name) })
-	})
+// look reads the bridges of the vm_set, or only the one that is named, from the database and then their flows, all at the
+// same time.
+func (s *Switch) look(ctx context.Context, only string) ([]view, error) {
+	bridges, err := s.db.bridges(ctx, only, s.named)
 	if err != nil {
 		return nil, err
 	}
 	views := make([]view, len(bridges))
-	var reading sync.WaitGroup
 	for i, b := range bridges {
+		views[i] = view{Sight: s.sight(b), unprepared: !b.secure && !s.cfg.KeepFailMode}
+	}
+	var others []cable.Sight
+	if only != "" {
+		others = s.seenBeside(only)
+	}
+	s.rejectDoubles(views, others)
+	var reading sync.WaitGroup
+	for i := range views {
 		v := &views[i]
-		v.Sight = s.sight(b)
-		if other := taken[b.name]; other != "" {
-			v.Rejected = fmt.Sprintf("bridge %s has the same port index %d", other, v.Index)
-		}
 		if v.Rejected != "" {
 			continue
 		}
-		v.unprepared = !b.secure && !s.cfg.KeepFailMode
 		reading.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 			defer cancel()
@@ -146,20 +156,38 @@ func (s *Switch) look(ctx context.Context, wanted func(bridge string) bool) ([]v
 	return views, nil
 }
 
-// doubles returns, for each bridge whose port index an earlier one has, the name of that one.
-func (s *Switch) doubles(names []string) map[string]string {
-	slices.Sort(names)
-	first := map[int]string{}
-	doubles := map[string]string{}
-	for _, name := range names {
-		index, _ := s.cfg.Names.Index(name)
-		if first[index] == "" {
-			first[index] = name
-			continue
+// rejectDoubles leaves one mux to each port index: that which is named as the testbed names it, else the first by name.
+// others are bridges beside views.
+func (s *Switch) rejectDoubles(views []view, others []cable.Sight) {
+	owner := map[int]string{}
+	claim := func(sight cable.Sight) {
+		if sight.Rejected == "" && (owner[sight.Index] == "" || s.comparePreference(sight.Bridge, owner[sight.Index]) < 0) {
+			owner[sight.Index] = sight.Bridge
 		}
-		doubles[name] = first[index]
 	}
-	return doubles
+	for _, sight := range others {
+		claim(sight)
+	}
+	for _, v := range views {
+		claim(v.Sight)
+	}
+	for i := range views {
+		v := &views[i]
+		if v.Rejected == "" && owner[v.Index] != v.Bridge {
+			v.Rejected = fmt.Sprintf("bridge %s has the same port index %d", owner[v.Index], v.Index)
+		}
+	}
+}
+
+// comparePreference orders bridges of the same port index.
+func (s *Switch) comparePreference(a, b string) int {
+	foreign := func(bridge string) int {
+		if index, _ := s.cfg.Names.Index(bridge); bridge == s.cfg.Names.Bridge(index) {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(foreign(a), foreign(b)), cmp.Compare(a, b))
 }
 
 // sight tells what the database says of a bridge.
@@ -226,16 +254,33 @@ func (s *Switch) remember(views []view) []cable.Sight {
 	sights := make([]cable.Sight, len(views))
 	for i, v := range views {
 		sights[i] = v.Sight
-		s.last[v.Bridge] = v.Sight
+		now := memory{Sight: v.Sight, since: time.Now(), prepared: !v.unprepared || v.Flushed}
+		if last, ok := s.last[v.Bridge]; ok && same(last.Sight, now.Sight) {
+			now.since = last.since
+		}
+		s.last[v.Bridge] = now
 	}
 	return sights
 }
 
-func (s *Switch) seenLast(bridge string) (cable.Sight, bool) {
+func (s *Switch) seenLast(bridge string) (memory, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last, ok := s.last[bridge]
 	return last, ok
+}
+
+// seenBeside returns what was seen last of all other bridges.
+func (s *Switch) seenBeside(bridge string) []cable.Sight {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var others []cable.Sight
+	for name, last := range s.last {
+		if name != bridge {
+			others = append(others, last.Sight)
+		}
+	}
+	return others
 }
 
 func (s *Switch) forget(bridge string) {

@@ -301,7 +301,10 @@ func TestBridgesThatAreNoMuxes(t *testing.T) {
 	o.Vsctl("set", "Bridge", "mbr-vms17-8-2", "protocols=OpenFlow10,OpenFlow13")
 	o.AddMux("mbr-vms17-8-3", "mu3", "e", "f")
 	o.AddPort("mbr-vms17-8-3", "g")
-	o.AddMux("mb-vms17-8-0", "mu0", "h", "i") // earlier in order than mbr-vms17-8-0
+	o.AddMux("mb-vms17-8-0", "mu0", "h", "i")  // the testbed's script would not name it so
+	o.AddMux("mb-vms17-8-1", "mu1", "l", "m")  // mbr-vms17-8-1 is no mux
+	o.AddMux("mb-vms17-8-7", "mu7", "n", "o")  // neither is the testbed's
+	o.AddMux("mbx-vms17-8-7", "mu8", "p", "q") // name for port 7
 	o.AddMux("mbr-vms17-8-5", "mu5", "j", "k")
 	o.Vsctl("set", "Bridge", "mbr-vms17-8-5", "protocols=OpenFlow10,OpenFlow14")
 
@@ -311,23 +314,32 @@ func TestBridgesThatAreNoMuxes(t *testing.T) {
 		got[bridge] = sight.Rejected
 	}
 	want := map[string]string{
-		"mb-vms17-8-0":  "",
-		"mbr-vms17-8-0": "bridge mb-vms17-8-0 has the same port index 0",
+		"mb-vms17-8-0":  "bridge mbr-vms17-8-0 has the same port index 0",
+		"mbr-vms17-8-0": "",
+		"mb-vms17-8-1":  "",
 		"mbr-vms17-8-1": `no NIC: none of its ports (eth0, eth1, eth2) has a name that starts with "mu"`,
 		"mbr-vms17-8-2": "its protocols (OpenFlow10,OpenFlow13) lack OpenFlow14: ovs-vsctl clear bridge mbr-vms17-8-2 protocols",
 		"mbr-vms17-8-3": "it has 4 ports (e, f, g, mu3), a mux has 3",
 		"mbr-vms17-8-5": "",
+		"mb-vms17-8-7":  "",
+		"mbx-vms17-8-7": "bridge mb-vms17-8-7 has the same port index 7",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)
 	}
-	for bridge, mode := range map[string]string{"mb-vms17-8-0": "secure", "mbr-vms17-8-1": ""} {
+	for bridge, mode := range map[string]string{"mbr-vms17-8-0": "secure", "mb-vms17-8-0": ""} {
 		if got := strings.TrimSpace(o.Vsctl("get-fail-mode", bridge)); got != mode {
 			t.Errorf("fail_mode of %s: got %q, want %q", bridge, got, mode)
 		}
 	}
-	if got := read(t, s, "mbr-vms17-8-0").Rejected; got != want["mbr-vms17-8-0"] {
-		t.Errorf("read alone: got %q, want %q", got, want["mbr-vms17-8-0"])
+	for _, bridge := range []string{"mb-vms17-8-0", "mbr-vms17-8-0", "mb-vms17-8-7", "mbx-vms17-8-7"} {
+		if got := read(t, s, bridge).Rejected; got != want[bridge] {
+			t.Errorf("%s read alone: got %q, want %q", bridge, got, want[bridge])
+		}
+	}
+	o.Vsctl("del-br", "mbr-vms17-8-0")
+	if got := discover(t, s)["mb-vms17-8-0"].Rejected; got != "" {
+		t.Errorf("the other bridge is gone, and this one still rejected: %s", got)
 	}
 
 	o.Vsctl("clear", "Bridge", "mbr-vms17-8-2", "protocols")
@@ -407,12 +419,20 @@ func TestReadPreparesOnceTheBridgeStoodStill(t *testing.T) {
 	if read(t, s, m.Bridge).Flushed {
 		t.Error("a bridge that had changed was prepared")
 	}
-	sight := read(t, s, m.Bridge)
-	if r := sight.Mux.Ports.Read(sight.Flows, cable.LowerToR); !sight.Flushed || !r.Proper || r.State.Active != cable.UpperToR {
-		t.Errorf("flushed %v, flows read as %+v; want it prepared, and the upper side known from before", sight.Flushed, r)
+	var sight cable.Sight
+	waitFor(t, "the bridge is prepared", func() bool {
+		sight = read(t, s, m.Bridge)
+		return sight.Flushed
+	})
+	if r := sight.Mux.Ports.Read(sight.Flows, cable.LowerToR); !r.Proper || r.State.Active != cable.UpperToR {
+		t.Errorf("flows read as %+v; want the upper side known from before", r)
 	}
 	if got := read(t, s, m.Bridge); got.Flushed || len(got.Flows) != 0 {
 		t.Errorf("afterwards flushed %v, flows %v; want neither", got.Flushed, got.Flows)
+	}
+	o.Vsctl("del-fail-mode", m.Bridge)
+	if got, want := read(t, s, m.Bridge), []cable.Flow{{Action: cable.Normal}}; !got.Flushed || !slices.Equal(got.Flows, want) {
+		t.Errorf("without fail_mode again: flushed %v, flows %v; want it prepared at once, and %v", got.Flushed, got.Flows, want)
 	}
 }
 

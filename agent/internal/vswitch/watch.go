@@ -25,30 +25,27 @@ func (s *Switch) Watch(ctx context.Context, seen func(cable.Sight)) error {
 
 func (s *Switch) poll(ctx context.Context, seen func(cable.Sight)) {
 	known := s.known()
-	views, err := s.look(ctx, s.named)
+	views, err := s.look(ctx, "")
 	if ctx.Err() != nil {
 		return
 	}
 	if err != nil {
 		views = s.unreadable(known, err)
+		known = nil
+	}
+	// What is gone is told first: its port index may be another bridge's now.
+	for _, bridge := range known {
+		if !slices.ContainsFunc(views, func(v view) bool { return v.Bridge == bridge }) {
+			s.forget(bridge)
+			seen(s.gone(bridge))
+		}
 	}
 	for _, v := range views {
-		last, ok := s.seenLast(v.Bridge)
-		if ok && same(last, v.Sight) {
+		if last, ok := s.seenLast(v.Bridge); ok && same(last.Sight, v.Sight) {
 			continue
 		}
 		s.remember([]view{v})
 		seen(v.Sight)
-	}
-	if err != nil {
-		return
-	}
-	for _, bridge := range known {
-		if slices.ContainsFunc(views, func(v view) bool { return v.Bridge == bridge }) {
-			continue
-		}
-		s.forget(bridge)
-		seen(s.gone(bridge))
 	}
 }
 
@@ -60,8 +57,9 @@ func (s *Switch) unreadable(bridges []string, err error) []view {
 		if !ok || last.Rejected != "" {
 			continue
 		}
-		last.Flows, last.Flushed, last.Err = nil, false, err
-		views = append(views, view{Sight: last})
+		sight := last.Sight
+		sight.Flows, sight.Flushed, sight.Err = nil, false, err
+		views = append(views, view{Sight: sight, unprepared: !last.prepared})
 	}
 	return views
 }

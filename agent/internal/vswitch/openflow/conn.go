@@ -115,18 +115,23 @@ func Dial(ctx context.Context, path string, ports func(PortStatus)) (*Conn, erro
 
 // connect retries while the listen queue of the socket is full, which the kernel tells at once for unix sockets.
 func connect(ctx context.Context, path string) (*net.UnixConn, error) {
+	var full error
 	for {
 		sock, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
-		if err == nil {
+		switch {
+		case err == nil:
 			return sock.(*net.UnixConn), nil
-		}
-		if !errors.Is(err, syscall.EAGAIN) {
+		case errors.Is(err, syscall.EAGAIN):
+			full = err
+		case full != nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)):
+			return nil, full
+		default:
 			return nil, err
 		}
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-ctx.Done():
-			return nil, err
+			return nil, full
 		}
 	}
 }
@@ -263,16 +268,19 @@ func (c *Conn) write() error {
 	if err := c.raw.Write(c.tryOnce); err != nil {
 		return err
 	}
-	if c.wrote != nil {
-		return fmt.Errorf("write to OVS: %w", c.wrote)
-	}
-	if c.written < len(c.out) {
+	switch {
+	case c.wrote == nil && c.written == len(c.out):
+		return nil
+	case c.wrote == nil:
 		// The rest cannot be taken back nor sent: OVS waits for it, and forgets the bundle when the connection ends.
 		c.err = fmt.Errorf("OVS took only %d of %d bytes", c.written, len(c.out))
-		c.sock.Close()
-		return c.err
+	case errors.Is(c.wrote, syscall.EAGAIN):
+		return fmt.Errorf("OVS does not read what it is sent: %w", c.wrote)
+	default:
+		c.err = fmt.Errorf("write to OVS: %w", c.wrote)
 	}
-	return nil
+	c.sock.Close()
+	return c.err
 }
 
 // read handles what OVS sends until the connection ends.

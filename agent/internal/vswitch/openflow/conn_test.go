@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -63,18 +64,15 @@ func TestDialWithoutABridge(t *testing.T) {
 
 // With ovsdb-server down, ovs-vswitchd accepts connections and never says hello.
 func TestSilentPeer(t *testing.T) {
-	silent := true
-	p := (&peer{hears: func(net.Conn, message) bool { return silent }}).start(t)
+	var silent atomic.Bool
+	silent.Store(true)
+	p := (&peer{hears: func(net.Conn, message) bool { return silent.Load() }}).start(t)
 	if _, err := Dial(within(t, 20*time.Millisecond), p.path, nil); !errors.Is(err, errNoAnswer) {
 		t.Errorf("dial: error %v, want %v", err, errNoAnswer)
 	}
-	p.stop()
-	p.listen()
-	silent = false
+	silent.Store(false)
 	c := p.dial()
-	p.mu.Lock()
-	silent = true
-	p.mu.Unlock()
+	silent.Store(true)
 	if _, err := c.Flows(within(t, 20*time.Millisecond)); !errors.Is(err, errNoAnswer) {
 		t.Errorf("flows: error %v, want %v", err, errNoAnswer)
 	}
@@ -218,9 +216,10 @@ func TestGarbageEndsTheConnection(t *testing.T) {
 
 // TestUnreadSocket checks that nothing waits for a peer that does not read, and that nothing is half sent.
 func TestUnreadSocket(t *testing.T) {
-	gate := make(chan struct{})
+	stuck, gate := make(chan bool, 1), make(chan struct{})
 	p := (&peer{hears: func(_ net.Conn, m message) bool {
 		if m.kind == typeMultipartReq {
+			stuck <- true
 			<-gate
 		}
 		return false
@@ -231,6 +230,7 @@ func TestUnreadSocket(t *testing.T) {
 		_, err := c.Flows(hang(t))
 		asked <- err
 	}()
+	receive(t, stuck)
 
 	u := cable.Update{Want: [2]cable.Flow{cable.NewFlow(1, 2), cable.NewFlow(2, 1)}}
 	answers := make(chan error, 100_000)

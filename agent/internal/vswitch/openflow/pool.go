@@ -95,12 +95,17 @@ func (p *Pool) Flows(ctx context.Context, bridge string) ([]cable.Flow, error) {
 	return flows, nil
 }
 
-func (p *Pool) flows(ctx context.Context, bridge string) ([]cable.Flow, error) {
-	c, err := p.conn(ctx, bridge)
-	if err != nil {
-		return nil, err
+func (p *Pool) flows(ctx context.Context, bridge string) (flows []cable.Flow, err error) {
+	for range 2 { // a connection may have ended unnoticed since it was last used
+		c, err := p.conn(ctx, bridge)
+		if err != nil {
+			return nil, err
+		}
+		if flows, err = c.Flows(ctx); err == nil || c.Alive() {
+			return flows, err
+		}
 	}
-	return c.Flows(ctx)
+	return nil, err
 }
 
 // retryable reports whether the same may succeed later. It may not when OVS or this package refuses it, or when the

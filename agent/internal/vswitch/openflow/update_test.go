@@ -29,6 +29,7 @@ func checkFlows(t *testing.T, got []cable.Flow, want [2]cable.Flow) {
 	t.Helper()
 	byPort := func(a, b cable.Flow) int { return cmp.Compare(a.InPort, b.InPort) }
 	slices.SortFunc(got, byPort)
+	slices.SortFunc(want[:], byPort)
 	if diff := gocmp.Diff(want[:], got); diff != "" {
 		t.Errorf("flows (-want +got):\n%s", diff)
 	}

@@ -1,0 +1,242 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
+	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+)
+
+// A client that got no answer repeats its call with the same reqId. The first call may have been done, be under way, or
+// have failed on some muxes; the repeat must not do anything twice. So the answer of a call that succeeded is given
+// again, and a toggle is resolved to a side once for each mux: its repeat sets that side.
+
+const (
+	// rememberFor is how long a reqId is known after its call has ended.
+	rememberFor = 10 * time.Minute
+	// maxRemembered bounds the memory of ended calls, in bytes. Calls under way are always remembered.
+	maxRemembered = 4 << 20
+	// maxReqID is the longest reqId, in bytes.
+	maxReqID = 128
+	// entryCost is about what an entry takes besides its answer.
+	entryCost = 512
+)
+
+// requests remembers calls by reqId.
+type requests struct {
+	mu      sync.Mutex
+	running map[string]*request
+	ended   *simplelru.LRU[string, *request]
+	size    int // bytes of ended
+}
+
+func newRequests() *requests {
+	ended, err := simplelru.NewLRU[string, *request](maxRemembered/entryCost, nil)
+	if err != nil {
+		panic(err) // it refuses a size below 1 only
+	}
+	return &requests{running: map[string]*request{}, ended: ended}
+}
+
+// A request is what is remembered of a call and its repeats.
+type request struct {
+	call  [sha256.Size]byte // its method, path and body
+	done  chan struct{}     // closed when the one that runs has ended
+	since time.Time         // when it ended
+	body  []byte            // the answer; nil unless it was 200
+
+	mu    sync.Mutex
+	sides map[int]cable.Side // to what toggle and random were resolved, by port index
+}
+
+func (q *request) cost() int { return entryCost + len(q.body) + 32*len(q.sides) }
+
+var errOtherCall = errors.New("reqId was used for another call")
+
+// begin returns the request of a reqId, to be run by the caller, or, with answered, the answer that it had already. It
+// waits for a call of the same reqId that is under way.
+func (p *requests) begin(ctx context.Context, id string, call [sha256.Size]byte) (q *request, answered bool, err error) {
+	for {
+		p.mu.Lock()
+		q, running := p.running[id]
+		if !running {
+			q = p.take(id)
+		}
+		if q != nil && q.call != call {
+			if !running {
+				p.keep(id, q)
+			}
+			p.mu.Unlock()
+			return nil, false, errOtherCall
+		}
+		if running {
+			p.mu.Unlock()
+			select {
+			case <-q.done:
+				continue
+			case <-ctx.Done():
+				return nil, false, fmt.Errorf("given up while the first call of its reqId was under way: %w", context.Cause(ctx))
+			}
+		}
+		if q != nil && q.body != nil {
+			p.keep(id, q)
+			p.mu.Unlock()
+			return q, true, nil
+		}
+		if q == nil {
+			q = &request{call: call, sides: map[int]cable.Side{}}
+		}
+		q.done = make(chan struct{})
+		p.running[id] = q
+		p.mu.Unlock()
+		return q, false, nil
+	}
+}
+
+// end remembers how a call ended; body is its answer when it was 200.
+func (p *requests) end(id string, q *request, body []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.running, id)
+	q.body, q.since = body, time.Now()
+	p.keep(id, q)
+	close(q.done)
+}
+
+// take removes an ended request, and returns nil when it is too old. It is called with mu held.
+func (p *requests) take(id string) *request {
+	q, ok := p.ended.Peek(id)
+	if !ok {
+		return nil
+	}
+	p.ended.Remove(id)
+	p.size -= q.cost()
+	if time.Since(q.since) > rememberFor {
+		return nil
+	}
+	return q
+}
+
+// keep adds an ended request and forgets the oldest ones that no longer fit. It is called with mu held.
+func (p *requests) keep(id string, q *request) {
+	for p.ended.Len() > 0 && (p.size+q.cost() > maxRemembered || p.ended.Len() >= maxRemembered/entryCost) {
+		_, oldest, _ := p.ended.RemoveOldest()
+		p.size -= oldest.cost()
+	}
+	p.ended.Add(id, q)
+	p.size += q.cost()
+}
+
+type requestKey struct{}
+
+// once runs a handler at most once for each reqId, if there is one.
+func (s *Server) once(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		id := r.URL.Query().Get("reqId")
+		if id == "" {
+			return h(w, r)
+		}
+		if len(id) > maxReqID {
+			return errQuery(r, fmt.Sprintf("reqId must have at most %d bytes", maxReqID))
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+			return errTooLarge()
+		}
+		if err != nil {
+			return errNoJSON(err)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		q, answered, err := s.requests.begin(r.Context(), id, fingerprint(r, body))
+		switch {
+		case errors.Is(err, errOtherCall):
+			return errConflict(r, id)
+		case err != nil:
+			return err
+		case answered:
+			write(w, http.StatusOK, q.body)
+			return nil
+		}
+		answer := &recorder{ResponseWriter: w}
+		defer func() { s.requests.end(id, q, answer.success()) }()
+		return h(answer, r.WithContext(context.WithValue(r.Context(), requestKey{}, q)))
+	}
+}
+
+// fingerprint tells calls apart.
+func fingerprint(r *http.Request, body []byte) [sha256.Size]byte {
+	return sha256.Sum256(fmt.Appendf(nil, "%s %s\n%s\n%s", r.Method, r.URL.Path, r.Header.Get("Content-Type"), body))
+}
+
+func errConflict(r *http.Request, id string) error {
+	return &httpError{
+		status: http.StatusConflict, code: api.CodeConflict, name: "Conflict",
+		text: fmt.Sprintf("%s msg=reqId %q was used for another method, path or body; use a new one for each call, and the same one only to repeat it", about(r), id),
+	}
+}
+
+// A recorder keeps what it passes on.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	body   []byte
+}
+
+// WriteHeader keeps the status.
+func (w *recorder) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write keeps the body, which all answers write at once.
+func (w *recorder) Write(p []byte) (int, error) {
+	w.body = append(w.body, p...)
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// success returns the body of an answer that was 200, else nil.
+func (w *recorder) success() []byte {
+	if w.status != http.StatusOK {
+		return nil
+	}
+	return w.body
+}
+
+// do runs changes. In a repeat, toggle and random are what they were resolved to the first time.
+func do(r *http.Request, e *engine.Engine, changes map[int]cable.Change) map[int]engine.Result {
+	q, _ := r.Context().Value(requestKey{}).(*request)
+	if q == nil {
+		return e.Do(r.Context(), changes, origin(r))
+	}
+	q.mu.Lock()
+	for index, c := range changes {
+		if side, ok := q.sides[index]; ok && c.Move != cable.MoveNone {
+			c.Move, c.Side = cable.MoveTo, side
+			changes[index] = c
+		}
+	}
+	q.mu.Unlock()
+	results := e.Do(r.Context(), changes, origin(r))
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for index, res := range results {
+		if res.Begun && changes[index].Move != cable.MoveNone {
+			q.sides[index] = res.Side
+		}
+	}
+	return results
+}
