@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 
@@ -78,7 +79,12 @@ func Run(ctx context.Context, cfg Config) error {
 		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
 	}
 
-	server.RegisterOnShutdown(handler.EndStreams)
+	var silent silentConns
+	server.ConnState = silent.follow
+	server.RegisterOnShutdown(func() {
+		handler.EndStreams()
+		silent.close()
+	})
 
 	// The engines stop after the server, so that requests under way get their answers.
 	engineCtx, stopEngines := context.WithCancel(context.WithoutCancel(ctx))
@@ -86,6 +92,7 @@ func Run(ctx context.Context, cfg Config) error {
 	for _, e := range engines {
 		group.Go(func() error { return e.Run(engineCtx) })
 	}
+	group.Go(func() error { supervise(ctx, engines, handler, cfg.Log); return nil })
 	group.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve HTTP: %w", err)
@@ -109,6 +116,25 @@ func Run(ctx context.Context, cfg Config) error {
 	err = group.Wait()
 	cfg.Log.Info("stopped")
 	return err
+}
+
+// silentConns are the connections on which no request has come yet. Shutdown waits for them as if one were under way, and
+// clients leave such connections behind.
+type silentConns struct{ conns sync.Map }
+
+func (s *silentConns) follow(c net.Conn, state http.ConnState) {
+	if state == http.StateNew {
+		s.conns.Store(c, nil)
+		return
+	}
+	s.conns.Delete(c)
+}
+
+func (s *silentConns) close() {
+	s.conns.Range(func(c, _ any) bool {
+		_ = c.(net.Conn).Close()
+		return true
+	})
 }
 
 // newEngines makes an engine for each vm_set. closeSwitches is to be called in any case.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
@@ -14,6 +15,9 @@ import (
 // maxSimulatePorts is more than any testbed has, and little enough for a laptop.
 const maxSimulatePorts = 10_000
 
+// ofctlPoll is the pause between two looks at all bridges with a process for each: half a second's work for 120 of them.
+const ofctlPoll = 10 * time.Second
+
 // newSwitch makes the switch of one vm_set that cfg.Driver names, and what ends it.
 func (cfg Config) newSwitch(names *cable.Names) (sw engine.Switch, closeSwitch func(), err error) {
 	switch cfg.Driver {
@@ -23,17 +27,18 @@ func (cfg Config) newSwitch(names *cable.Names) (sw engine.Switch, closeSwitch f
 		}
 		return simswitch.New(names, cfg.SimulatePorts), func() {}, nil
 	case DriverOfctl:
-		return cfg.newVSwitch(names, ofctl.New(ofctl.Config{RunDir: cfg.OVSRunDir, Timeout: cfg.ChangeTimeout})), func() {}, nil
+		conn := ofctl.New(ofctl.Config{RunDir: cfg.OVSRunDir, Timeout: cfg.ChangeTimeout})
+		return cfg.newVSwitch(names, conn, ofctlPoll), func() {}, nil
 	case DriverOpenFlow:
 		pool := openflow.NewPool(openflow.Config{Dir: cfg.OVSRunDir, Timeout: cfg.ChangeTimeout})
-		return cfg.newVSwitch(names, pool), pool.Close, nil
+		return cfg.newVSwitch(names, pool, time.Second), pool.Close, nil
 	}
 	return nil, nil, fmt.Errorf("unknown driver %q: want %s, %s or %s", cfg.Driver, DriverOpenFlow, DriverOfctl, DriverSimulated)
 }
 
-func (cfg Config) newVSwitch(names *cable.Names, conn vswitch.Conn) engine.Switch {
+func (cfg Config) newVSwitch(names *cable.Names, conn vswitch.Conn, poll time.Duration) engine.Switch {
 	return vswitch.New(vswitch.Config{
 		RunDir: cfg.OVSRunDir, Names: names, Conn: conn, KeepFailMode: cfg.KeepFailMode, Timeout: cfg.ChangeTimeout,
-		Log: cfg.Log.With("vm_set", names.VMSet()),
+		PollInterval: poll, Log: cfg.Log.With("vm_set", names.VMSet()),
 	})
 }

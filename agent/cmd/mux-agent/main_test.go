@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -90,6 +91,27 @@ func TestLogFileIsMadeAnewWhenRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	log("after")
+}
+
+// A log that was moved away is made anew, and the agent goes on.
+func TestHangupReloads(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agent.log")
+	startServe(t, "serve", "--driver", "simulated", "--vm-set", "vms6-1", "--listen", "127.0.0.1:0", "--log-file", path)
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(hang); ; time.Sleep(5 * time.Millisecond) {
+		text, err := os.ReadFile(path)
+		if err == nil && strings.Contains(string(text), "reloaded") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the log says %q, %v", text, err)
+		}
+	}
 }
 
 func TestLegacyArguments(t *testing.T) {

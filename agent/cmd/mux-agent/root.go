@@ -47,7 +47,7 @@ Exit codes: 0 done, 1 failed, 2 not called properly.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newServe(), newVersion())
+	root.AddCommand(newServe(), newVersion(), newDocs())
 	return root
 }
 

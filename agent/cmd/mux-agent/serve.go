@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,6 +40,10 @@ Every flag has an environment variable: MUX_AGENT_VM_SET for --vm-set, and so on
 				return err
 			}
 			defer closeLog()
+			defer onHangup(func() {
+				closeLog() // the next line opens the file again
+				log.Info("reloaded")
+			})()
 			cfg.Log, cfg.Version = log, version
 			cfg.Listening = func(addr net.Addr) {
 				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "mux-agent: listening on http://%s\n", addr)
@@ -59,6 +65,24 @@ Every flag has an environment variable: MUX_AGENT_VM_SET for --vm-set, and so on
 	flags.StringVar(&own.logFile, "log-file", "", "`file` to log to, rotated; the default is standard error")
 	flags.StringVar(&own.logLevel, "log-level", "info", "`level` of the log: debug, info, warn or error")
 	return cmd
+}
+
+// onHangup calls reload at each SIGHUP until stop is called.
+func onHangup(reload func()) (stop func()) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range hangups {
+			reload()
+		}
+	}()
+	return func() {
+		signal.Stop(hangups)
+		close(hangups)
+		<-done
+	}
 }
 
 func defaultRunDir() string {

@@ -231,7 +231,8 @@ func (e *Engine) serveWhenQuiet(s cable.Sight) {
 			e.reject(again)
 			return
 		}
-		still := again.Mux == s.Mux && slices.Equal(again.Flows, s.Flows)
+		// A switch prepares, and then flushes, only what stood still.
+		still := again.Flushed || again.Mux == s.Mux && slices.Equal(again.Flows, s.Flows)
 		s = again
 		if still {
 			break

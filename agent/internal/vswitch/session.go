@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"net"
@@ -61,11 +60,11 @@ func explain(err error, path string, timeout time.Duration) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("no answer on %s within %v; does ovsdb-server hang? %w", path, timeout, err)
 	}
-	return fmt.Errorf("Open vSwitch's database at %s: %w", path, err)
+	return fmt.Errorf("the database of Open vSwitch at %s: %w", path, err)
 }
 
-// failing ends a session when its connection breaks. go-openvswitch's client knows only io.EOF for an end, on anything else
-// it reads again without a pause; and what is waiting for an answer it does not tell.
+// failing ends a session when its connection breaks. What waits for an answer, go-openvswitch's client does not tell; and
+// it reads again without a pause for ever, unless the error is that of a closed connection: io.EOF too, in mid-message.
 type failing struct {
 	net.Conn
 	lost context.CancelCauseFunc
@@ -75,7 +74,7 @@ func (f *failing) Read(p []byte) (int, error) {
 	n, err := f.Conn.Read(p)
 	if err != nil {
 		f.lost(fmt.Errorf("connection lost: %w", err))
-		err = io.EOF
+		err = net.ErrClosed
 	}
 	return n, err
 }

@@ -2,6 +2,7 @@ package vswitch_test
 
 import (
 	"encoding/json"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -11,8 +12,8 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch"
 )
 
-// serveDatabase is an ovsdb-server that answers every request with one result, or hangs up when that is "". It returns
-// its run directory.
+// serveDatabase is an ovsdb-server that answers every request with the same result. A result that is no whole JSON value is
+// sent as it is, without the rest of an answer, and then the connection is closed. It returns its run directory.
 func serveDatabase(t *testing.T, result string) (runDir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "ovsdb") // t.TempDir is too long for a socket
@@ -37,7 +38,11 @@ func serveDatabase(t *testing.T, result string) (runDir string) {
 					var request struct {
 						ID string `json:"id"`
 					}
-					if requests.Decode(&request) != nil || result == "" {
+					if requests.Decode(&request) != nil {
+						return
+					}
+					if !json.Valid([]byte(result)) {
+						io.WriteString(conn, result)
 						return
 					}
 					answer := map[string]any{"id": request.ID, "error": nil, "result": json.RawMessage(result)}
@@ -64,10 +69,16 @@ func TestRefusedOperationIsNoEmptySwitch(t *testing.T) {
 	checkDiscoverError(t, vswitch.New(config(t, dir)), "refused the request")
 }
 
-// TestLostDatabaseConnection is about go-openvswitch's client, which lets a request wait when its connection has ended.
+// TestLostDatabaseConnection is about go-openvswitch's client, which lets a request wait when its connection has ended, and
+// when that was in the middle of a message reads on without end.
 func TestLostDatabaseConnection(t *testing.T) {
 	t.Parallel()
-	checkDiscoverError(t, vswitch.New(config(t, serveDatabase(t, ""))), "connection lost")
+	for _, sent := range []string{"", `{"id":"1","err`} {
+		t.Run(sent, func(t *testing.T) {
+			t.Parallel()
+			checkDiscoverError(t, vswitch.New(config(t, serveDatabase(t, sent))), "connection lost")
+		})
+	}
 }
 
 func TestDatabaseError(t *testing.T) {

@@ -113,7 +113,7 @@ type view struct {
 type memory struct {
 	cable.Sight
 	since    time.Time // when it was first seen so
-	prepared bool
+	prepared bool      // once; somebody may have undone it
 }
 
 // named reports whether a bridge is one of the vm_set.
@@ -255,9 +255,11 @@ func (s *Switch) remember(views []view) []cable.Sight {
 	for i, v := range views {
 		sights[i] = v.Sight
 		now := memory{Sight: v.Sight, since: time.Now(), prepared: !v.unprepared || v.Flushed}
-		if last, ok := s.last[v.Bridge]; ok && same(last.Sight, now.Sight) {
+		last, ok := s.last[v.Bridge]
+		if ok && same(last.Sight, now.Sight) {
 			now.since = last.since
 		}
+		now.prepared = now.prepared || last.prepared
 		s.last[v.Bridge] = now
 	}
 	return sights

@@ -60,7 +60,7 @@ func (p *process) run(stdin io.Reader, name string, args []string) error {
 	// With port names ovs-ofctl opens several connections more, and prints what can't be parsed.
 	cmd := exec.CommandContext(p.ctx, name, append([]string{"--no-names"}, args...)...)
 	// A child of the program could hold its output open for longer than the program lives.
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = p.timeout
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
 	if p.err = cmd.Start(); p.err == nil {
@@ -89,9 +89,9 @@ func (p *process) failure(bridge, op string, err error) *cable.SwitchError {
 		}
 	case errors.Is(p.err, exec.ErrNotFound):
 		e.Err = errors.New("ovs-ofctl is not installed: apt-get install openvswitch-switch")
-	case !errors.As(p.err, &exit):
+	case !p.started:
 		e.Err = fmt.Errorf("ovs-ofctl: %w", p.err)
-	case words == "":
+	case words == "" || !errors.As(p.err, &exit):
 		e.Err, e.Unknown, e.Retryable = fmt.Errorf("ovs-ofctl: %w", p.err), true, true
 	default:
 		e.Err = errors.New(words)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// An Error is an OpenFlow error message: what OVS says to a request it does not do. Section 7.5.4.
+// An Error is an OpenFlow error message: what OVS says to a request it does not do (ofp_error_msg).
 type Error struct {
 	Type, Code   uint16
 	Experimenter uint32 // whose code it is, when Type is 0xffff
@@ -53,7 +53,7 @@ const (
 // parseError reads the body of an error message.
 func parseError(b []byte) *Error {
 	if len(b) < 4 {
-		return &Error{Type: errExperimenter, Text: "and the error message itself is cut short"}
+		return &Error{Type: errExperimenter, Text: "the error message itself is cut short"}
 	}
 	e := &Error{Type: be.Uint16(b), Code: be.Uint16(b[2:])}
 	switch {
@@ -93,7 +93,8 @@ var (
 // A family is the codes of one error type, in their order; "-" is none.
 type family struct{ prefix, codes string }
 
-// errorFamily returns the codes of an error type, as far as the messages of this package can meet it. Section 7.5.4.
+// errorFamily returns the codes of an error type, as far as the messages of this package can meet it
+// (ofp_error_type).
 func errorFamily(kind uint16) family {
 	return map[uint16]family{
 		errHelloFailed: {"OFPHFC_", "INCOMPATIBLE EPERM"},

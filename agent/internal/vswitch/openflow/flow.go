@@ -6,14 +6,14 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 )
 
-// Commands of a flow mod, section 7.3.4.1.
+// Commands of a flow mod (ofp_flow_mod_command).
 const (
 	flowAdd          = 0
 	flowDelete       = 3
 	flowDeleteStrict = 4
 )
 
-// Values that mean everything or nothing, section 7.2.1 and 7.3.4.
+// Values that mean everything or nothing (OFPTT_ALL, OFPP_ANY, OFPG_ANY, OFP_NO_BUFFER).
 const (
 	allTables = 0xff
 	anyPort   = 0xffffffff
@@ -24,7 +24,7 @@ const (
 // lastPort is the highest number of a port that OVS gives to an interface. Numbers above are reserved, or refused.
 const lastPort = 0xfeff
 
-// Codes inside a flow mod, sections 7.2.3 to 7.2.5.
+// Codes inside a flow mod (ofp_match_type, ofp_instruction_type, ofp_action_type).
 const (
 	matchOXM          = 1
 	oxmInPort         = 0x80000004 // class basic, field in_port, no mask, 4 bytes
@@ -33,7 +33,7 @@ const (
 	outputLen         = 16
 )
 
-// Codes of a bundle, section 7.3.9.
+// Codes of a bundle (ofp_bundle_ctrl_type, ofp_bundle_flags).
 const (
 	bundleOpen    = 0
 	bundleCommit  = 4
@@ -192,7 +192,7 @@ func appendTrial(b []byte, xid uint32) (frames []byte, last uint32) {
 	return appendBundleControl(b, xid, id, bundleDiscard), xid
 }
 
-// appendFlowsRequest asks for all flows of all tables, section 7.3.5.2.
+// appendFlowsRequest asks for all flows of all tables (ofp_flow_stats_request).
 func appendFlowsRequest(b []byte, xid uint32) []byte {
 	start := len(b)
 	b = appendMultipartRequest(b, xid, multipartFlow)

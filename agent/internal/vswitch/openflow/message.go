@@ -1,7 +1,7 @@
 // Package openflow speaks OpenFlow 1.4 to the bridges of an Open vSwitch, each over its management socket.
 //
-// It owns the bytes: messages are written and read here from the specification (ONF TS-012 for 1.4.0; sections are
-// named beside the code), as far as a mux needs them. A Conn is one bridge's connection, a Pool keeps one for each of
+// It owns the bytes: messages are written and read here from the OpenFlow Switch Specification, version 1.4.0,
+// whose names of structures stand beside the code; as far as a mux needs them. A Conn is one bridge's connection, a Pool keeps one for each of
 // many. Its aim is the switch's own speed: a change of a bridge is one bundle in one write, and all bridges of a batch
 // are written to before any answer is awaited, since ovs-vswitchd answers in one pass what lies there when it wakes.
 //
@@ -18,7 +18,7 @@ var be = binary.BigEndian
 // version is OpenFlow 1.4, the first with bundles.
 const version = 0x05
 
-// Message types, section A.1.
+// Message types (ofp_type).
 const (
 	typeHello         = 0
 	typeError         = 1
@@ -36,7 +36,7 @@ const (
 	typeBundleAdd     = 34
 )
 
-// headerLen is the length in bytes of the header that all messages begin with, section 7.1.
+// headerLen is the length in bytes of the header that all messages begin with (ofp_header).
 const headerLen = 8
 
 // A message is one that was received. Its body follows the header and is valid only until the next one is read.
@@ -80,7 +80,7 @@ func appendEmpty(b []byte, kind uint8, xid uint32) []byte {
 	return patchLength(appendHeader(b, kind, xid), len(b))
 }
 
-// helloVersions is the hello element that lists versions as a bitmap, section 7.5.1.
+// helloVersions is the hello element that lists versions as a bitmap (ofp_hello_elem_versionbitmap).
 const helloVersions = 1
 
 // appendHello appends a hello that offers version 1.4 and nothing else.
@@ -109,7 +109,7 @@ func speaksOurs(hello message) bool {
 	return hello.version >= version
 }
 
-// appendEchoReply answers an echo request with the request's own payload, section 7.5.2.
+// appendEchoReply answers an echo request with the request's own payload.
 func appendEchoReply(b []byte, request message) []byte {
 	start := len(b)
 	b = appendHeader(b, typeEchoReply, request.xid)
@@ -117,7 +117,7 @@ func appendEchoReply(b []byte, request message) []byte {
 	return patchLength(b, start)
 }
 
-// Properties of the asynchronous configuration, section 7.3.10: a mask of reasons for each kind of message.
+// Properties of the asynchronous configuration (ofp_async_config_prop_type): a mask of reasons for each kind of message.
 const (
 	asyncPacketIn    = 1
 	asyncPortStatus  = 3
@@ -127,7 +127,7 @@ const (
 )
 
 // appendAsync appends what makes OVS report port changes on a management socket: a miss_send_len that is not zero
-// turns asynchronous messages on (section 7.3.2), and a second message turns all kinds off that nobody here reads.
+// turns asynchronous messages on (ovs-ofctl(8), monitor), and a second message turns all kinds off that nobody here reads.
 func appendAsync(b []byte, xid uint32) []byte {
 	start := len(b)
 	b = appendHeader(b, typeSetConfig, xid)
@@ -148,7 +148,7 @@ func appendAsync(b []byte, xid uint32) []byte {
 	return patchLength(b, start)
 }
 
-// Multipart types, section 7.3.5.
+// Multipart types (ofp_multipart_type).
 const (
 	multipartFlow     = 1
 	multipartPortDesc = 13

@@ -87,22 +87,19 @@ func TestOVSRefusesACommit(t *testing.T) {
 	pool := newPool(t, o.RunDir, 0)
 	upper, lower := wanted(o, m, cable.UpperToR), wanted(o, m, cable.LowerToR)
 	mustApply(t, pool, cable.Update{Bridge: m.Bridge, Want: upper})
-	o.Vsctl("--", "--id=@t", "create", "Flow_Table", "flow_limit=2", "overflow_policy=refuse", "--", "set", "Bridge", m.Bridge, "flow_tables:0=@t")
+	o.Vsctl("--", "--id=@t", "create", "Flow_Table", "flow_limit=1", "overflow_policy=refuse", "--", "set", "Bridge", m.Bridge, "flow_tables:0=@t")
 
-	// The old flow to be deleted is not the one that stands, so that there would be three.
-	stale := upper
-	stale[1] = cable.NewFlow(100)
-	err := apply(t, pool, cable.Update{Bridge: m.Bridge, Have: [2]cable.Flow{upper[0], stale[1]}, Want: lower, Known: true})[0]
-	var refused *Error
-	if !errors.As(err, &refused) || refused.Name() != "OFPFMFC_TABLE_FULL" {
-		t.Errorf("error %v, want OFPFMFC_TABLE_FULL", err)
-	}
-
-	err = apply(t, pool, cable.Update{Bridge: m.Bridge, Have: lower, Want: [2]cable.Flow{cable.NewFlow(90), cable.NewFlow(91)}, Known: true})[0]
-	if !errors.As(err, &refused) || refused.Name() != "OFPFMFC_TABLE_FULL" {
-		t.Errorf("error %v, want OFPFMFC_TABLE_FULL", err)
+	toggle := cable.Update{Bridge: m.Bridge, Have: upper, Want: lower, Known: true}
+	failed := switchError(t, apply(t, pool, toggle)[0])
+	if refused, ok := errors.AsType[*Error](failed); !ok || refused.Name() != "OFPFMFC_TABLE_FULL" || failed.Unknown || failed.Retryable {
+		t.Errorf("%#v, want OFPFMFC_TABLE_FULL, not Unknown and not Retryable", failed)
 	}
 	checkFlowsOf(t, pool, m.Bridge, upper)
+	checkTrace(t, o, m.Bridge, m.Upper, m.NIC)
+
+	o.Vsctl("clear", "Bridge", m.Bridge, "flow_tables")
+	mustApply(t, pool, toggle)
+	checkFlowsOf(t, pool, m.Bridge, lower)
 }
 
 func TestOVSExcludesTheVersion(t *testing.T) {
@@ -112,8 +109,7 @@ func TestOVSExcludesTheVersion(t *testing.T) {
 	for _, protocols := range []string{"OpenFlow10", "OpenFlow13", "OpenFlow15", "OpenFlow10,OpenFlow15"} {
 		o.Vsctl("set", "Bridge", m.Bridge, "protocols="+protocols)
 		_, err := Dial(hang(t), filepath.Join(o.RunDir, m.Bridge+".mgmt"), nil)
-		var excluded *VersionError
-		if !errors.As(err, &excluded) {
+		if _, ok := errors.AsType[*VersionError](err); !ok {
 			t.Errorf("%s: error %v, want a *VersionError", protocols, err)
 			continue
 		}
@@ -160,8 +156,8 @@ func TestVswitchdHangs(t *testing.T) {
 			break
 		}
 	}
-	o.Vswitchd.Pause()
 	u.Have, u.Want, u.Known = u.Want, wanted(o, m, cable.LowerToR), true
+	o.Vswitchd.Pause()
 	if failed := switchError(t, apply(t, pool, u)[0]); !failed.Unknown || !failed.Retryable {
 		t.Errorf("%#v, want it Unknown and Retryable", failed)
 	}
@@ -274,8 +270,11 @@ func TestForeignFlows(t *testing.T) {
 		if diff := gocmp.Diff([]cable.Flow{want}, got); diff != "" || err != nil {
 			t.Errorf("%s: error %v, flows (-want +got):\n%s", flow, err, diff)
 		}
+		if want.Action == "" {
+			continue // ports in ascending order, which is not always that of the text
+		}
 		printed := sortedWords(o.Ofctl("-OOpenFlow14", "--no-names", "--no-stats", "dump-flows", m.Bridge))
-		if diff := gocmp.Diff(printed, sortedWords(strings.ReplaceAll(want.String(), "in_port=4294967294", "in_port=LOCAL"))); diff != "" && len(want.Action) > 0 {
+		if diff := gocmp.Diff(printed, sortedWords(strings.ReplaceAll(want.String(), "in_port=4294967294", "in_port=LOCAL"))); diff != "" {
 			t.Errorf("words (-ovs-ofctl +ours):\n%s", diff)
 		}
 	}

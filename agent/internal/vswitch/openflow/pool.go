@@ -111,9 +111,9 @@ func (p *Pool) flows(ctx context.Context, bridge string) (flows []cable.Flow, er
 // retryable reports whether the same may succeed later. It may not when OVS or this package refuses it, or when the
 // bridge excludes us.
 func retryable(err error) bool {
-	var refused *Error
-	var excluded *VersionError
-	return !errors.As(err, &refused) && !errors.As(err, &excluded) && !errors.Is(err, errUnfit)
+	_, refused := errors.AsType[*Error](err)
+	_, excluded := errors.AsType[*VersionError](err)
+	return !refused && !excluded && !errors.Is(err, errUnfit)
 }
 
 // conn returns a living connection to the bridge, and dials when there is none. All who wait for one bridge share a

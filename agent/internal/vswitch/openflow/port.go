@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// A Port is what OVS tells about one port of a bridge, section 7.2.1.
+// A Port is what OVS tells about one port of a bridge (ofp_port).
 type Port struct {
 	Number uint32 // OpenFlow port number; the bridge's own port has 0xfffffffe
 	Name   string
 	Up     bool // neither taken down nor without a link
 }
 
-// A PortReason is why a port is reported, section 7.4.3.
+// A PortReason is why a port is reported (ofp_port_reason).
 type PortReason uint8
 
 // The reasons.
@@ -41,14 +41,14 @@ type PortStatus struct {
 	Port   Port
 }
 
-// Parts of a port description.
+// Parts of a port description (ofp_port_config, ofp_port_state).
 const (
 	portLen        = 40 // without properties
 	portConfigDown = 1
 	portLinkDown   = 1
 )
 
-// appendPortsRequest asks for the descriptions of all ports, section 7.3.5.7.
+// appendPortsRequest asks for the descriptions of all ports (OFPMP_PORT_DESC).
 func appendPortsRequest(b []byte, xid uint32) []byte {
 	return patchLength(appendMultipartRequest(b, xid, multipartPortDesc), len(b))
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 )
 
-// flowStatsLen is the length of a flow's statistics before its match, section 7.3.5.2.
+// flowStatsLen is the length of a flow's statistics before its match (ofp_flow_stats).
 const flowStatsLen = 48
 
 // parseFlows appends the flows described in the entries of a multipart reply. Fields and actions that the package does
@@ -47,7 +47,7 @@ func tlv(what string, b []byte) (kind uint16, element, rest []byte, err error) {
 	return be.Uint16(b), b[:n], b[n:], nil
 }
 
-// parseInstructions reads what the flow does to a packet, section 7.2.4.
+// parseInstructions reads what the flow does to a packet (ofp_instruction).
 func parseInstructions(f *cable.Flow, b []byte) error {
 	if out, ok := plainOutputs(b); ok {
 		f.Out = out
@@ -131,7 +131,7 @@ func instructionWord(kind uint16, v []byte) string {
 	return fmt.Sprintf("instruction(%#x,%x)", kind, v)
 }
 
-// Actions beside output, section 7.2.5.
+// Actions beside output (ofp_action_type).
 const (
 	actionSetMPLSTTL   = 15
 	actionDecMPLSTTL   = 16
@@ -198,7 +198,7 @@ func actionWord(kind uint16, v []byte) string {
 	return fmt.Sprintf("action(%#x,%x)", kind, v)
 }
 
-// Reserved ports, section 7.2.1.
+// Reserved ports (ofp_port_no).
 const (
 	portInPort     = 0xfffffff8
 	portTable      = 0xfffffff9

@@ -22,15 +22,15 @@ const opSet = "set flows"
 // has many updates under way needs only one for all of them.
 func (c *Conn) Start(u cable.Update, deadline time.Time, done func(error)) error {
 	x := &exchange{reply: typeBundleControl, done: func(err error) {
-		var refused *Error
-		switch {
-		case err == nil:
+		if err == nil {
 			done(nil)
-		case errors.As(err, &refused):
-			c.wg.Go(func() { done(c.lookInto(u, refused, deadline)) })
-		default:
-			done(&cable.SwitchError{Bridge: c.bridge, Op: opSet, Err: err, Unknown: true, Retryable: true})
+			return
 		}
+		if refused, ok := errors.AsType[*Error](err); ok {
+			c.wg.Go(func() { done(c.lookInto(u, refused, deadline)) })
+			return
+		}
+		done(&cable.SwitchError{Bridge: c.bridge, Op: opSet, Err: err, Unknown: true, Retryable: true})
 	}}
 	c.mu.Lock()
 	defer c.mu.Unlock()

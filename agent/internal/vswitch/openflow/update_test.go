@@ -10,6 +10,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 )
@@ -95,8 +96,6 @@ func TestRefusedUpdate(t *testing.T) {
 	}
 	unknown := u
 	unknown.Known = false
-	doneAnyway := u
-	doneAnyway.Have = u.Want
 
 	for name, c := range map[string]struct {
 		peer   *peer
@@ -153,14 +152,12 @@ func TestRefusedUpdate(t *testing.T) {
 					t.Errorf("error %q does not say %q", err, words)
 				}
 			}
-			if diff := gocmp.Diff(c.flows, p.has(), equateEmpty); diff != "" {
+			if diff := gocmp.Diff(c.flows, p.has(), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("flows (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
-
-var equateEmpty = gocmp.FilterValues(func(a, b []cable.Flow) bool { return len(a)+len(b) == 0 }, gocmp.Ignore())
 
 func TestConnectionLostAmidAnUpdate(t *testing.T) {
 	p := (&peer{hears: func(c net.Conn, m message) bool {

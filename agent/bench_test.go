@@ -1,0 +1,487 @@
+package agent_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+)
+
+// The benchmarks compare the agent, as a process of its own, with what a user would have instead. Both sides run in one
+// go, interleaved, and only the ratio of their medians says anything: `go test -run '^$' -bench . -benchtime 1x ./agent`.
+
+const (
+	vmSet  = "vms17-8"
+	rounds = 9
+	// hang is how long one thing may take before a benchmark is given up.
+	hang = time.Minute
+)
+
+// compare runs the sides in turns and returns the median time of each.
+func compare(b *testing.B, sides ...func()) []time.Duration {
+	b.Helper()
+	times := make([][]time.Duration, len(sides))
+	for round := range rounds + 1 {
+		for i, side := range sides {
+			started := time.Now()
+			side()
+			if round > 0 { // the first one warms up
+				times[i] = append(times[i], time.Since(started))
+			}
+		}
+	}
+	medians := make([]time.Duration, len(sides))
+	for i := range times {
+		slices.Sort(times[i])
+		medians[i] = times[i][rounds/2]
+	}
+	return medians
+}
+
+// report sets the metrics of a comparison; ns/op of a benchmark that runs once means nothing.
+func report(b *testing.B, metrics map[string]float64) {
+	b.ReportMetric(0, "ns/op")
+	for name, v := range metrics {
+		b.ReportMetric(v, name)
+	}
+}
+
+func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
+
+// agentBinary builds the agent once.
+var agentBinary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "mux-bench")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "mux-agent")
+	out, err := exec.Command("go", "build", "-o", path, "./cmd/mux-agent").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build the agent: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := agentBinary(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// An agentProcess is a running agent.
+type agentProcess struct {
+	url    string
+	cmd    *exec.Cmd
+	client *http.Client
+	stop   func()
+}
+
+// startAgent runs the agent on a switch until it is stopped or the benchmark ends, and returns when it is ready.
+func startAgent(b *testing.B, o *ovstest.OVS, args ...string) *agentProcess {
+	b.Helper()
+	path, err := agentBinary()
+	if err != nil {
+		b.Fatal(err)
+	}
+	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--vm-set", vmSet, "--ovs-rundir", o.RunDir, "--log-level", "error"}, args...)
+	a := &agentProcess{cmd: exec.Command(path, args...), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}}}
+	a.cmd.Stderr = b.Output()
+	a.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := a.cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := a.cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	a.stop = sync.OnceFunc(func() {
+		a.client.CloseIdleConnections()
+		_ = a.cmd.Process.Signal(syscall.SIGTERM)
+		late := time.AfterFunc(hang, func() { _ = a.cmd.Process.Signal(syscall.SIGQUIT) })
+		defer late.Stop()
+		if err := a.cmd.Wait(); err != nil {
+			b.Errorf("the agent ended with %v", err)
+		}
+	})
+	b.Cleanup(a.stop)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		b.Fatalf("the agent printed no address: %v", err)
+	}
+	a.url = strings.TrimSpace(line[strings.Index(line, "http://"):])
+	for deadline := time.Now().Add(hang); ; time.Sleep(time.Millisecond) {
+		res, err := a.client.Get(a.url + api.PathReadyz)
+		if err == nil {
+			_ = res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				return a
+			}
+		}
+		if time.Now().After(deadline) {
+			b.Fatalf("the agent is not ready after %v", hang)
+		}
+	}
+}
+
+// do sends a request and wants 200.
+func do(client *http.Client, method, url, body string) ([]byte, error) {
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s %s: %s: %s", method, url, res.Status, answer)
+	}
+	return answer, err
+}
+
+func must(b *testing.B, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+const toggle = `{"active_side":"toggle"}`
+
+func (a *agentProcess) toggleAll(b *testing.B) {
+	b.Helper()
+	_, err := do(a.client, http.MethodPost, a.url+api.VMSetPath(vmSet), toggle)
+	must(b, err)
+}
+
+func (a *agentProcess) rss(b *testing.B) float64 {
+	b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.cmd.Process.Pid))
+	must(b, err)
+	for line := range strings.Lines(string(text)) {
+		var kb float64
+		if _, err := fmt.Sscanf(line, "VmRSS: %f kB", &kb); err == nil {
+			return kb / 1024
+		}
+	}
+	b.Fatal("no VmRSS")
+	return 0
+}
+
+// An execSwitch toggles as the replaced service does: two ovs-ofctl processes for each mux.
+type execSwitch struct {
+	o     *ovstest.OVS
+	muxes []ovstest.Mux
+	lower []bool
+}
+
+func newExecSwitch(o *ovstest.OVS, muxes []ovstest.Mux) *execSwitch {
+	return &execSwitch{o, muxes, make([]bool, len(muxes))}
+}
+
+func (s *execSwitch) toggle(i int) error {
+	m := s.muxes[i]
+	from, to := m.Upper, m.Lower
+	if s.lower[i] {
+		from, to = to, from
+	}
+	s.lower[i] = !s.lower[i]
+	for _, args := range [][]string{
+		{"--names", "del-flows", m.Bridge, fmt.Sprintf("in_port=%q", from)},
+		{"--names", "add-flow", m.Bridge, fmt.Sprintf("in_port=%q,actions=output:%q", to, m.NIC)},
+	} {
+		if out, err := s.o.Command("ovs-ofctl", args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("ovs-ofctl %v: %w: %s", args, err, out)
+		}
+	}
+	return nil
+}
+
+// toggleAll toggles all muxes, so many at once.
+func (s *execSwitch) toggleAll(b *testing.B, atOnce int) {
+	b.Helper()
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range atOnce {
+		workers.Go(func() {
+			for i := range next {
+				if err := s.toggle(i); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	for i := range s.muxes {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+}
+
+// BenchmarkToggleAll: all ports over HTTP, against ovs-ofctl by the replaced service's pool of 4, and against the limit.
+func BenchmarkToggleAll(b *testing.B) {
+	o := ovstest.Start(b)
+	muxes := o.AddMuxes(vmSet, 120)
+	a := startAgent(b, o)
+	lim := newLimit(b, o, muxes)
+	ex := newExecSwitch(o, muxes)
+	for b.Loop() {
+		fast := compare(b, func() { a.toggleAll(b) }, func() { lim.toggleAll(b) })
+		slow := compare(b, func() { a.toggleAll(b) }, func() { ex.toggleAll(b, 4) })
+		a.stop() // two agents on one vm_set would each adopt what the other does
+		ofctl := startAgent(b, o, "--driver", "ovs-ofctl")
+		library := compare(b, func() { ofctl.toggleAll(b) })
+		report(b, map[string]float64{
+			"agent-ms": ms(fast[0]), "limit-ms": ms(fast[1]), "x-limit": ms(fast[0]) / ms(fast[1]),
+			"exec-ms": ms(slow[1]), "x-faster-than-exec": ms(slow[1]) / ms(slow[0]), "go-openvswitch-ms": ms(library[0]),
+		})
+	}
+}
+
+// BenchmarkToggleAll1000: the same with 1,000 bridges, against the limit.
+func BenchmarkToggleAll1000(b *testing.B) {
+	o := ovstest.Start(b)
+	muxes := o.AddMuxes(vmSet, 1000)
+	a := startAgent(b, o)
+	lim := newLimit(b, o, muxes)
+	for b.Loop() {
+		fast := compare(b, func() { a.toggleAll(b) }, func() { lim.toggleAll(b) })
+		report(b, map[string]float64{
+			"agent-ms": ms(fast[0]), "limit-ms": ms(fast[1]), "x-limit": ms(fast[0]) / ms(fast[1]), "rss-MiB": a.rss(b),
+		})
+	}
+}
+
+// BenchmarkToggleOne: one port over HTTP on a quiet switch, against a bare barrier round trip on one bridge.
+func BenchmarkToggleOne(b *testing.B) {
+	o := ovstest.Start(b)
+	muxes := o.AddMuxes(vmSet, 120)
+	a := startAgent(b, o)
+	lim := newLimit(b, o, muxes)
+	url := a.url + api.PortPath(vmSet, 7)
+	const each = 50
+	for b.Loop() {
+		d := compare(b, func() {
+			for range each {
+				_, err := do(a.client, http.MethodPost, url, toggle)
+				must(b, err)
+			}
+		}, func() {
+			for range each {
+				lim.barrier(b, 7)
+			}
+		})
+		report(b, map[string]float64{"agent-ms": ms(d[0]) / each, "barrier-ms": ms(d[1]) / each, "x-barrier": ms(d[0]) / ms(d[1])})
+	}
+}
+
+// BenchmarkSingleToggles: 2,000 single toggles by 20 clients, a new connection each, against the exec way (200 of them).
+func BenchmarkSingleToggles(b *testing.B) {
+	o := ovstest.Start(b)
+	muxes := o.AddMuxes(vmSet, 120)
+	a := startAgent(b, o)
+	ex := newExecSwitch(o, muxes)
+	const clients, agentToggles, execToggles = 20, 2000, 200
+	inTurns := func(n int, one func(i int) error) {
+		var running sync.WaitGroup
+		for c := range clients {
+			running.Go(func() {
+				for i := c; i < n; i += clients {
+					if err := one(i % clients); err != nil { // each client has a port of its own
+						b.Error(err)
+					}
+				}
+			})
+		}
+		running.Wait()
+	}
+	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for b.Loop() {
+		d := compare(b, func() {
+			inTurns(agentToggles, func(i int) error {
+				_, err := do(fresh, http.MethodPost, a.url+api.PortPath(vmSet, i), toggle)
+				return err
+			})
+		}, func() { inTurns(execToggles, ex.toggle) })
+		agent, exec := agentToggles/d[0].Seconds(), execToggles/d[1].Seconds()
+		report(b, map[string]float64{"agent/s": agent, "exec/s": exec, "x-exec": agent / exec})
+	}
+}
+
+// bareHandler serves an answer as net/http alone does, in a process of its own: this one, called again.
+func bareHandler(b *testing.B, answer []byte) string {
+	b.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestBareHandler$")
+	cmd.Env = append(os.Environ(), "MUX_BARE_ANSWER="+string(answer))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StdoutPipe()
+	must(b, err)
+	stdin, err := cmd.StdinPipe()
+	must(b, err)
+	must(b, cmd.Start())
+	b.Cleanup(func() {
+		_ = stdin.Close()
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	must(b, err)
+	return strings.TrimSpace(line)
+}
+
+// TestBareHandler is the process of bareHandler; as a test of its own it has nothing to do.
+func TestBareHandler(t *testing.T) {
+	answer := []byte(os.Getenv("MUX_BARE_ANSWER"))
+	if len(answer) == 0 {
+		return
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(answer)
+	})}
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // until the benchmark ends
+		_ = server.Close()
+	}()
+	fmt.Printf("http://%s/\n", l.Addr())
+	_ = server.Serve(l)
+}
+
+// BenchmarkGet: GET of one port, by a new connection each and kept alive, against a bare handler with the same bytes.
+func BenchmarkGet(b *testing.B) {
+	o := ovstest.Start(b)
+	o.AddMuxes(vmSet, 120)
+	a := startAgent(b, o)
+	url := a.url + api.PortPath(vmSet, 7)
+	answer, err := do(a.client, http.MethodGet, url, "")
+	must(b, err)
+	bare := bareHandler(b, answer)
+	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	get := func(client *http.Client, url string, n int) func() {
+		return func() {
+			for range n {
+				_, err := do(client, http.MethodGet, url, "")
+				must(b, err)
+			}
+		}
+	}
+	for b.Loop() {
+		const n = 1000
+		kept := compare(b, get(a.client, url, n), get(a.client, bare, n))
+		each := compare(b, get(fresh, url, n), get(fresh, bare, n))
+		report(b, map[string]float64{
+			"kept-alive-x-bare-rate": ms(kept[1]) / ms(kept[0]), "kept-alive/s": n / kept[0].Seconds(),
+			"new-conn-x-bare-rate": ms(each[1]) / ms(each[0]), "new-conn/s": n / each[0].Seconds(),
+		})
+	}
+}
+
+// BenchmarkGetUnderLoad: the 99th percentile of a GET while all ports are toggled without a pause, against the bare handler
+// under the same toggles.
+func BenchmarkGetUnderLoad(b *testing.B) {
+	o := ovstest.Start(b)
+	o.AddMuxes(vmSet, 120)
+	a := startAgent(b, o)
+	url := a.url + api.PortPath(vmSet, 7)
+	answer, err := do(a.client, http.MethodGet, url, "")
+	must(b, err)
+	bare := bareHandler(b, answer)
+	ctx, cancel := context.WithCancel(b.Context())
+	var load sync.WaitGroup
+	load.Go(func() {
+		for ctx.Err() == nil {
+			if _, err := do(a.client, http.MethodPost, a.url+api.VMSetPath(vmSet), toggle); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	p99 := func(url string) time.Duration {
+		times := make([]time.Duration, 1000)
+		for i := range times {
+			started := time.Now()
+			_, err := do(a.client, http.MethodGet, url, "")
+			must(b, err)
+			times[i] = time.Since(started)
+		}
+		slices.Sort(times)
+		return times[len(times)*99/100]
+	}
+	for b.Loop() {
+		var agent, plain []time.Duration
+		for range rounds {
+			agent = append(agent, p99(url))
+			plain = append(plain, p99(bare))
+		}
+		slices.Sort(agent)
+		slices.Sort(plain)
+		report(b, map[string]float64{
+			"agent-p99-ms": ms(agent[rounds/2]), "bare-p99-ms": ms(plain[rounds/2]), "x-bare": ms(agent[rounds/2]) / ms(plain[rounds/2]),
+		})
+	}
+	cancel()
+	load.Wait()
+}
+
+// BenchmarkStart: from the start of the process to /readyz with 120 bridges, against dialing all bridges, reading their
+// flows and writing two, in parallel. Also the memory that the agent then has.
+func BenchmarkStart(b *testing.B) {
+	o := ovstest.Start(b)
+	muxes := o.AddMuxes(vmSet, 120)
+	first := startAgent(b, o) // sets fail_mode, which only the first agent of a testbed has to do
+	first.toggleAll(b)
+	memory := first.rss(b)
+	first.stop()
+	for b.Loop() {
+		d := compare(b, func() { startAgent(b, o).stop() }, func() { dialReadWrite(b, o, muxes) })
+		report(b, map[string]float64{"agent-ms": ms(d[0]), "dial-read-write-ms": ms(d[1]), "x-dial-read-write": ms(d[0]) / ms(d[1]), "rss-MiB": memory})
+	}
+}
+
+// Statuses of a real run have to make sense, or all of the above is for nothing.
+func BenchmarkSanity(b *testing.B) {
+	o := ovstest.Start(b)
+	muxes := o.AddMuxes(vmSet, 3)
+	a := startAgent(b, o)
+	for b.Loop() {
+		a.toggleAll(b)
+		var all api.Muxes
+		answer, err := do(a.client, http.MethodGet, a.url+api.VMSetPath(vmSet), "")
+		must(b, err)
+		must(b, json.Unmarshal(answer, &all))
+		for _, m := range muxes {
+			side := m.Upper
+			if all[m.Bridge].ActiveSide == api.LowerToR {
+				side = m.Lower
+			}
+			if got := o.Trace(m.Bridge, side); !slices.Equal(got, []string{m.NIC}) {
+				b.Fatalf("%s: a packet from the active side %s goes to %v", m.Bridge, side, got)
+			}
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package agent_test
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+)
+
+// The limit is the least that any program can do: frames that were built beforehand, written to all bridges and then
+// read from all. It shares no code with the agent. Message layouts are those of the OpenFlow 1.4 specification.
+type limit struct {
+	conns  []net.Conn
+	frames [2][][]byte // by the side to which they switch, 0 being the upper
+	side   int
+	answer []byte
+}
+
+// answerSize is that of the replies to OPEN and COMMIT, two bundle controls.
+const answerSize = 2 * 16
+
+func newLimit(b *testing.B, o *ovstest.OVS, muxes []ovstest.Mux) *limit {
+	b.Helper()
+	l := &limit{answer: make([]byte, answerSize)}
+	for _, m := range muxes {
+		c, err := dialOpenFlow(o, m.Bridge)
+		must(b, err)
+		b.Cleanup(func() { _ = c.Close() })
+		l.conns = append(l.conns, c)
+		ports := o.Ports(m.Bridge)
+		for side, names := range [2][2]string{{m.Lower, m.Upper}, {m.Upper, m.Lower}} {
+			l.frames[side] = append(l.frames[side], bundle(ports[names[0]], ports[names[1]], ports[m.NIC]))
+		}
+	}
+	return l
+}
+
+// dialOpenFlow says hello in version 1.4 and reads the other hello.
+func dialOpenFlow(o *ovstest.OVS, bridge string) (net.Conn, error) {
+	c, err := net.Dial("unix", filepath.Join(o.RunDir, bridge+".mgmt"))
+	if err != nil {
+		return nil, err
+	}
+	if err := c.SetDeadline(time.Now().Add(hang)); err != nil {
+		return nil, err
+	}
+	if _, err := c.Write([]byte{5, 0, 0, 8, 0, 0, 0, 1}); err != nil {
+		return nil, err
+	}
+	_, err = readMessage(c)
+	return c, err
+}
+
+func readMessage(c net.Conn) ([]byte, error) {
+	header := make([]byte, 8)
+	if _, err := io.ReadFull(c, header); err != nil {
+		return nil, err
+	}
+	body := make([]byte, binary.BigEndian.Uint16(header[2:])-8)
+	_, err := io.ReadFull(c, body)
+	return append(header, body...), err
+}
+
+func (l *limit) toggleAll(b *testing.B) {
+	b.Helper()
+	l.side = 1 - l.side
+	for i, c := range l.conns {
+		_, err := c.Write(l.frames[l.side][i])
+		must(b, err)
+	}
+	for _, c := range l.conns {
+		_, err := io.ReadFull(c, l.answer)
+		must(b, err)
+		if l.answer[1] != 33 || l.answer[17] != 33 {
+			b.Fatalf("the limit was refused: % x", l.answer)
+		}
+	}
+}
+
+func (l *limit) barrier(b *testing.B, i int) {
+	b.Helper()
+	_, err := l.conns[i].Write([]byte{5, 20, 0, 8, 0, 0, 0, 9})
+	must(b, err)
+	_, err = io.ReadFull(l.conns[i], l.answer[:8])
+	must(b, err)
+}
+
+// bundle deletes the flow from one port and adds one from another to the NIC: OPEN, two ADDs, COMMIT.
+func bundle(from, to, nic uint32) []byte {
+	frames := bundleControl(0)
+	frames = append(frames, bundleAdd(flowMod(4, from))...) // delete strict
+	frames = append(frames, bundleAdd(flowMod(0, to, nic))...)
+	return append(frames, bundleControl(4)...)
+}
+
+func message(kind byte, parts ...[]byte) []byte {
+	m := []byte{5, kind, 0, 0, 0, 0, 0, 2}
+	for _, p := range parts {
+		m = append(m, p...)
+	}
+	binary.BigEndian.PutUint16(m[2:], uint16(len(m)))
+	return m
+}
+
+func be(values ...any) []byte {
+	var out []byte
+	for _, v := range values {
+		var err error
+		if out, err = binary.Append(out, binary.BigEndian, v); err != nil {
+			panic(err)
+		}
+	}
+	return out
+}
+
+// bundleControl has the flags atomic and ordered.
+func bundleControl(kind uint16) []byte { return message(33, be(uint32(1), kind, uint16(3))) }
+
+func bundleAdd(inner []byte) []byte {
+	return message(34, be(uint32(1), uint16(0), uint16(3)), inner)
+}
+
+// flowMod matches an in-port and outputs to the others; it has the priority and cookie of a mux's flows.
+func flowMod(command byte, inPort uint32, out ...uint32) []byte {
+	const any = ^uint32(0)
+	m := be(uint64(0), uint64(0), byte(0), command, uint16(0), uint16(0), uint16(32768), any, any, any, uint16(0), uint16(0),
+		uint16(1), uint16(12), uint32(0x80000004), inPort, uint32(0))
+	if len(out) == 0 {
+		return message(14, m)
+	}
+	m = append(m, be(uint16(4), uint16(8+16*len(out)), uint32(0))...)
+	for _, port := range out {
+		m = append(m, be(uint16(0), uint16(16), port, uint16(0xffff), [6]byte{})...)
+	}
+	return message(14, m)
+}
+
+// dialReadWrite is the least that a start needs: on all bridges at once dial, read the flows, and write two.
+func dialReadWrite(b *testing.B, o *ovstest.OVS, muxes []ovstest.Mux) {
+	b.Helper()
+	flowStats := message(18, be(uint16(1), uint16(0), uint32(0), byte(0xff), [3]byte{}, ^uint32(0), ^uint32(0), uint32(0), uint64(0), uint64(0),
+		uint16(1), uint16(4), uint32(0)))
+	two := slices.Concat(bundleControl(0), bundleAdd(flowMod(0, 1, 2, 3)), bundleAdd(flowMod(0, 2, 1)), bundleControl(4))
+	var dialing sync.WaitGroup
+	for _, m := range muxes {
+		dialing.Go(func() {
+			c, err := dialOpenFlow(o, m.Bridge)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			defer c.Close()
+			for _, step := range []struct {
+				send    []byte
+				answers int
+			}{{flowStats, 1}, {two, 2}} {
+				if _, err := c.Write(step.send); err != nil {
+					b.Error(err)
+					return
+				}
+				for range step.answers {
+					if _, err := readMessage(c); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	dialing.Wait()
+}

@@ -1,0 +1,113 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
+	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+)
+
+const (
+	// readyWait is how long systemd waits for the first full read of the switch. Then the agent is up all the same, so that
+	// `systemctl restart` does not hang while Open vSwitch is down.
+	readyWait = 3 * time.Second
+	// startPoll and livePoll are the pauses between two looks at the engines, before and after the agent was reported ready.
+	startPoll = 5 * time.Millisecond
+	livePoll  = time.Second
+)
+
+// A supervisor reports to systemd by sd_notify(3): ready, what the agent waits for, alive, stopping.
+type supervisor struct {
+	engines  []*engine.Engine
+	handler  http.Handler
+	log      *slog.Logger
+	watchdog time.Duration // WatchdogSec of the unit; 0 means none
+}
+
+// supervise reports to systemd until ctx ends. Where systemd did not start the agent, it has nothing to do.
+func supervise(ctx context.Context, engines []*engine.Engine, handler http.Handler, log *slog.Logger) {
+	if os.Getenv("NOTIFY_SOCKET") == "" {
+		return
+	}
+	watchdog, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		log.Warn("no watchdog", "err", err)
+	}
+	s := supervisor{engines: engines, handler: handler, log: log, watchdog: watchdog}
+	s.run(ctx)
+}
+
+func (s supervisor) run(ctx context.Context) {
+	patience := time.Now().Add(readyWait)
+	pause := startPoll
+	var ready bool
+	var told string
+	var alive time.Time
+	for {
+		status, waiting := s.status()
+		if !ready && (!waiting || time.Now().After(patience)) {
+			ready = true
+			s.notify(daemon.SdNotifyReady)
+			pause = livePoll
+			if s.watchdog > 0 {
+				pause = min(pause, s.watchdog/4)
+			}
+		}
+		if ready && status != told {
+			told = status
+			s.notify("STATUS=" + status)
+		}
+		if s.watchdog > 0 && time.Since(alive) >= s.watchdog/4 {
+			s.answer(ctx)
+			alive = time.Now()
+			s.notify(daemon.SdNotifyWatchdog)
+		}
+		select {
+		case <-ctx.Done():
+			s.notify(daemon.SdNotifyStopping)
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// status is a line for `systemctl status`.
+func (s supervisor) status() (line string, waiting bool) {
+	for _, e := range s.engines {
+		if err := e.Ready(); err != nil {
+			return e.VMSet() + " waits: " + err.Error(), true
+		}
+	}
+	return "serving", false
+}
+
+// answer has the API answer a request, in this process: when its locks or its log hang, so does this, and systemd hears
+// no more. It doesn't touch the switch, whose outage is no reason to restart the agent; nor the network, where many
+// clients could keep a sound agent from answering in time.
+func (s supervisor) answer(ctx context.Context) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, api.PathHealthz, http.NoBody)
+	if err != nil {
+		s.log.Error("watchdog", "err", err)
+		return
+	}
+	s.handler.ServeHTTP(discard{header: http.Header{}}, r)
+}
+
+func (s supervisor) notify(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		s.log.Warn("systemd can't be told", "state", state, "err", err)
+	}
+}
+
+// discard is a response that nobody reads.
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header       { return d.header }
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+func (discard) WriteHeader(int)             {}

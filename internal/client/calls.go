@@ -1,0 +1,213 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+)
+
+// Status reads one port.
+func (c *Client) Status(ctx context.Context, vmSet string, port int) (api.Status, error) {
+	return c.status(ctx, request{method: http.MethodGet, path: api.PortPath(vmSet, port)})
+}
+
+// All reads all ports of a vm_set, by bridge.
+func (c *Client) All(ctx context.Context, vmSet string) (api.Muxes, error) {
+	return c.muxes(ctx, request{method: http.MethodGet, path: api.VMSetPath(vmSet)})
+}
+
+// Overview reads what the agent serves and which bridges it rejects. mux_simulator.py answers it with CodeNotFound.
+func (c *Client) Overview(ctx context.Context) (api.Overview, error) {
+	var o api.Overview
+	err := c.do(ctx, request{method: http.MethodGet, path: api.PathOverview}, &o)
+	return o, err
+}
+
+// Patch sets the desired state of some ports and returns the status of those. mux_simulator.py answers it with
+// CodeMethodNotAllowed; see Set.
+func (c *Client) Patch(ctx context.Context, vmSet string, patch api.Patch) (api.Muxes, error) {
+	return c.muxes(ctx, request{method: http.MethodPatch, path: api.VMSetPath(vmSet), body: patch})
+}
+
+// Set brings one port to the desired state: with one Patch, or where the service knows none, with one POST after the
+// other, which is not atomic. It returns the status that the agent then reports, which may differ from what was asked
+// when somebody else is quicker.
+func (c *Client) Set(ctx context.Context, vmSet string, port int, want api.Desired) (api.Status, error) {
+	muxes, err := c.Patch(ctx, vmSet, api.Patch{Ports: map[string]api.Desired{strconv.Itoa(port): want}})
+	if Code(err) == api.CodeMethodNotAllowed {
+		return c.setByPost(ctx, vmSet, port, want)
+	}
+	if err != nil {
+		return api.Status{}, err
+	}
+	for _, s := range muxes {
+		if s.PortIndex == port {
+			return s, nil
+		}
+	}
+	return c.Status(ctx, vmSet, port)
+}
+
+func (c *Client) setByPost(ctx context.Context, vmSet string, port int, want api.Desired) (api.Status, error) {
+	path := api.PortPath(vmSet, port)
+	var steps []request
+	if want.ActiveSide != nil {
+		steps = append(steps, sideRequest(path, *want.ActiveSide))
+	}
+	if want.Dropped != nil {
+		pass := slices.DeleteFunc([]string{api.NIC, api.UpperToR, api.LowerToR}, func(side string) bool {
+			return slices.Contains(*want.Dropped, side)
+		})
+		steps = append(steps, sidesRequest(path+"/drop", *want.Dropped), sidesRequest(path+"/output", pass))
+	}
+	var got api.Status
+	for i, step := range steps {
+		var err error
+		if got, err = c.status(ctx, step); err != nil {
+			if e := (*Error)(nil); errors.As(err, &e) && i > 0 {
+				e.MayHaveLanded = true // the steps before have
+			}
+			return got, err
+		}
+	}
+	return got, nil
+}
+
+// SetSide makes side the active one of a port. side may also be api.Toggle or api.Random, which are not tried again
+// once they may have been done.
+func (c *Client) SetSide(ctx context.Context, vmSet string, port int, side string) (api.Status, error) {
+	return c.status(ctx, sideRequest(api.PortPath(vmSet, port), side))
+}
+
+// SetAllSides is SetSide for every port of a vm_set.
+func (c *Client) SetAllSides(ctx context.Context, vmSet, side string) (api.Muxes, error) {
+	return c.muxes(ctx, sideRequest(api.VMSetPath(vmSet), side))
+}
+
+func sideRequest(path, side string) request {
+	r := request{method: http.MethodPost, path: path, body: api.SetSide{ActiveSide: side}}
+	if side == api.Toggle || side == api.Random {
+		r.again = verb
+	}
+	return r
+}
+
+// Drop stops packets to the given sides of a port: api.NIC, api.UpperToR, api.LowerToR.
+func (c *Client) Drop(ctx context.Context, vmSet string, port int, sides ...string) (api.Status, error) {
+	return c.status(ctx, sidesRequest(api.PortPath(vmSet, port)+"/drop", sides))
+}
+
+// Output lets packets to the given sides of a port pass again.
+func (c *Client) Output(ctx context.Context, vmSet string, port int, sides ...string) (api.Status, error) {
+	return c.status(ctx, sidesRequest(api.PortPath(vmSet, port)+"/output", sides))
+}
+
+// Reset lets packets of a port pass to all sides and makes its flows right.
+func (c *Client) Reset(ctx context.Context, vmSet string, port int) (api.Status, error) {
+	return c.status(ctx, request{method: http.MethodPost, path: api.PortPath(vmSet, port) + "/reset"})
+}
+
+// DropAll is Drop for every port of a vm_set.
+func (c *Client) DropAll(ctx context.Context, vmSet string, sides ...string) (api.Muxes, error) {
+	return c.muxes(ctx, sidesRequest(api.VMSetPath(vmSet)+"/drop", sides))
+}
+
+// OutputAll is Output for every port of a vm_set.
+func (c *Client) OutputAll(ctx context.Context, vmSet string, sides ...string) (api.Muxes, error) {
+	return c.muxes(ctx, sidesRequest(api.VMSetPath(vmSet)+"/output", sides))
+}
+
+// ResetAll is Reset for every port of a vm_set.
+func (c *Client) ResetAll(ctx context.Context, vmSet string) (api.Muxes, error) {
+	return c.muxes(ctx, request{method: http.MethodPost, path: api.VMSetPath(vmSet) + "/reset"})
+}
+
+func sidesRequest(path string, sides []string) request {
+	if sides == nil {
+		sides = []string{} // null is no list
+	}
+	return request{method: http.MethodPost, path: path, body: api.OutSides{OutSides: sides}}
+}
+
+// FlapCounters reads the flap counters of all ports, by bridge.
+func (c *Client) FlapCounters(ctx context.Context, vmSet string) (map[string]int, error) {
+	var n map[string]int
+	err := c.do(ctx, request{method: http.MethodGet, path: api.VMSetPath(vmSet) + "/flap_counter"}, &n)
+	return n, err
+}
+
+// ClearFlapCounters sets the flap counters of the given ports to 0, of all ports when none is given, and returns those
+// that it cleared, by bridge.
+func (c *Client) ClearFlapCounters(ctx context.Context, vmSet string, ports ...int) (map[string]int, error) {
+	which := "all"
+	if len(ports) > 0 {
+		words := make([]string, len(ports))
+		for i, p := range ports {
+			words[i] = strconv.Itoa(p)
+		}
+		which = strings.Join(words, "|")
+	}
+	var n map[string]int
+	err := c.do(ctx, request{
+		method: http.MethodPost,
+		path:   api.VMSetPath(vmSet) + "/clear_flap_counter",
+		body:   api.ClearFlapCounter{PortToClear: which},
+	}, &n)
+	return n, err
+}
+
+// Reload has the agent look for the vm_set's bridges again, and returns all ports.
+func (c *Client) Reload(ctx context.Context, vmSet string) (api.Muxes, error) {
+	return c.muxes(ctx, request{method: http.MethodPost, path: api.VMSetPath(vmSet) + "/reload"})
+}
+
+// Version reads the agent's version.
+func (c *Client) Version(ctx context.Context) (api.Version, error) {
+	var v api.Version
+	err := c.do(ctx, request{method: http.MethodGet, path: api.PathVersion}, &v)
+	return v, err
+}
+
+// Ready asks once whether the agent is ready. It fails with CodeNotReady and the agent's reason when it is not.
+func (c *Client) Ready(ctx context.Context) error {
+	var r api.Readiness
+	return c.do(ctx, request{method: http.MethodGet, path: api.PathReadyz, again: once}, &r)
+}
+
+func (c *Client) status(ctx context.Context, r request) (api.Status, error) {
+	var s checkedStatus
+	err := c.do(ctx, r, &s)
+	return api.Status(s), err
+}
+
+func (c *Client) muxes(ctx context.Context, r request) (api.Muxes, error) {
+	var m checkedMuxes
+	err := c.do(ctx, r, &m)
+	return api.Muxes(m), err
+}
+
+// checkedStatus and checkedMuxes tell the API's answers from any other JSON.
+type (
+	checkedStatus api.Status
+	checkedMuxes  api.Muxes
+)
+
+// Valid reports whether the status is one of a mux.
+func (s *checkedStatus) Valid() bool {
+	return s.Bridge != "" && (s.ActiveSide == api.UpperToR || s.ActiveSide == api.LowerToR)
+}
+
+// Valid reports whether all are statuses of muxes.
+func (m *checkedMuxes) Valid() bool {
+	for _, s := range *m {
+		if checked := checkedStatus(s); !checked.Valid() {
+			return false
+		}
+	}
+	return *m != nil
+}

@@ -1,0 +1,317 @@
+package provider_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/terraform-plugin-framework/providerserver"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
+	"github.com/sonic-mux/terraform-provider-mux/provider"
+)
+
+// A plugin is the provider as terraform sees it: what terraform does not show to its tests, or cannot do in the version at
+// hand, is tested over the protocol.
+type plugin struct {
+	t        *testing.T
+	server   tfprotov6.ProviderServer
+	config   tftypes.Object // of the provider
+	port     tftypes.Object
+	identity tftypes.Object
+}
+
+// A resourceState is what terraform keeps of a resource.
+type resourceState struct {
+	value   tftypes.Value
+	private []byte
+}
+
+func newPlugin(t *testing.T) *plugin {
+	t.Helper()
+	server, err := providerserver.NewProtocol6WithError(provider.New("test")())()
+	if err != nil {
+		t.Fatal(err)
+	}
+	schemas := must(server.GetProviderSchema(t.Context(), &tfprotov6.GetProviderSchemaRequest{}))(t)
+	identities := must(server.GetResourceIdentitySchemas(t.Context(), &tfprotov6.GetResourceIdentitySchemasRequest{}))(t)
+	object := func(v tftypes.Type) tftypes.Object {
+		o, ok := v.(tftypes.Object)
+		if !ok {
+			t.Fatalf("got a schema of type %T", v)
+		}
+		return o
+	}
+	return &plugin{
+		t: t, server: server,
+		config:   object(schemas.Provider.ValueType()),
+		port:     object(schemas.ResourceSchemas["mux_port"].ValueType()),
+		identity: object(identities.IdentitySchemas["mux_port"].ValueType()),
+	}
+}
+
+// must returns the first result, and fails the test when there is an error.
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// attrs are the attributes of an object that are not null: strings, ints, []string, map or a tftypes.Value.
+type attrs map[string]any
+
+func (p *plugin) value(typ tftypes.Object, set attrs) tftypes.Value {
+	values := map[string]tftypes.Value{}
+	for name, t := range typ.AttributeTypes {
+		switch v := set[name].(type) {
+		case tftypes.Value:
+			values[name] = v
+		case []string:
+			elements := []tftypes.Value{}
+			for _, s := range v {
+				elements = append(elements, tftypes.NewValue(tftypes.String, s))
+			}
+			values[name] = tftypes.NewValue(t, elements)
+		default:
+			values[name] = tftypes.NewValue(t, v)
+		}
+	}
+	return tftypes.NewValue(typ, values)
+}
+
+func (p *plugin) pack(typ tftypes.Type, v tftypes.Value) *tfprotov6.DynamicValue {
+	p.t.Helper()
+	d := must(tfprotov6.NewDynamicValue(typ, v))(p.t)
+	return &d
+}
+
+func (p *plugin) unpack(typ tftypes.Type, d *tfprotov6.DynamicValue) tftypes.Value {
+	p.t.Helper()
+	return must(d.Unmarshal(typ))(p.t)
+}
+
+// said writes diagnostics as "WARNING: summary: detail".
+func said(ds []*tfprotov6.Diagnostic) string {
+	var lines []string
+	for _, d := range ds {
+		lines = append(lines, fmt.Sprintf("%s: %s: %s", d.Severity, d.Summary, strings.Join(strings.Fields(d.Detail), " ")))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// quiet fails the test when there is any diagnostic.
+func (p *plugin) quiet(ds []*tfprotov6.Diagnostic) {
+	p.t.Helper()
+	if len(ds) > 0 {
+		p.t.Fatal(said(ds))
+	}
+}
+
+func (p *plugin) configure(set attrs, deferral bool) *tfprotov6.ConfigureProviderResponse {
+	p.t.Helper()
+	return must(p.server.ConfigureProvider(p.t.Context(), &tfprotov6.ConfigureProviderRequest{
+		TerraformVersion:   "1.14.0",
+		Config:             p.pack(p.config, p.value(p.config, set)),
+		ClientCapabilities: &tfprotov6.ConfigureProviderClientCapabilities{DeferralAllowed: deferral},
+	}))(p.t)
+}
+
+// use configures the plugin for an agent.
+func (p *plugin) use(a *agenttest.Agent) {
+	p.t.Helper()
+	p.quiet(p.configure(attrs{"endpoint": a.URL, "vm_set": a.VMSet}, false).Diagnostics)
+}
+
+// apply plans and applies a configuration, null for a destroy, and returns what was said on the way.
+func (p *plugin) apply(prior resourceState, config tftypes.Value) (resourceState, string) {
+	p.t.Helper()
+	if prior.value.Type() == nil {
+		prior.value = tftypes.NewValue(p.port, nil)
+	}
+	plan := must(p.server.PlanResourceChange(p.t.Context(), &tfprotov6.PlanResourceChangeRequest{
+		TypeName: "mux_port", PriorState: p.pack(p.port, prior.value), PriorPrivate: prior.private,
+		ProposedNewState: p.pack(p.port, config), Config: p.pack(p.port, config),
+	}))(p.t)
+	words := said(plan.Diagnostics)
+	if strings.Contains(words, "ERROR") {
+		return prior, words
+	}
+	done := must(p.server.ApplyResourceChange(p.t.Context(), &tfprotov6.ApplyResourceChangeRequest{
+		TypeName: "mux_port", PriorState: p.pack(p.port, prior.value),
+		PlannedState: plan.PlannedState, PlannedPrivate: plan.PlannedPrivate, Config: p.pack(p.port, config),
+	}))(p.t)
+	return resourceState{p.unpack(p.port, done.NewState), done.Private}, strings.TrimSpace(words + "\n" + said(done.Diagnostics))
+}
+
+func (p *plugin) destroy(prior resourceState) (resourceState, string) {
+	p.t.Helper()
+	return p.apply(prior, tftypes.NewValue(p.port, nil))
+}
+
+func (p *plugin) read(s resourceState) (resourceState, string) {
+	p.t.Helper()
+	resp := must(p.server.ReadResource(p.t.Context(), &tfprotov6.ReadResourceRequest{
+		TypeName: "mux_port", CurrentState: p.pack(p.port, s.value), Private: s.private,
+	}))(p.t)
+	return resourceState{p.unpack(p.port, resp.NewState), resp.Private}, said(resp.Diagnostics)
+}
+
+// imported imports and reads what req names.
+func (p *plugin) imported(req tfprotov6.ImportResourceStateRequest) resourceState {
+	p.t.Helper()
+	req.TypeName = "mux_port"
+	resp := must(p.server.ImportResourceState(p.t.Context(), &req))(p.t)
+	p.quiet(resp.Diagnostics)
+	one := resp.ImportedResources[0]
+	s, words := p.read(resourceState{p.unpack(p.port, one.State), one.Private})
+	if words != "" {
+		p.t.Fatal(words)
+	}
+	return s
+}
+
+func mustSay(t *testing.T, got string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(got, part) {
+			t.Errorf("%q is not in what was said:\n%s", part, got)
+		}
+	}
+}
+
+func TestWarningWhenAPortIsGone(t *testing.T) {
+	a := agenttest.Start(t)
+	p := newPlugin(t)
+	p.use(a)
+	s, words := p.apply(resourceState{}, p.value(p.port, attrs{"vm_set": a.VMSet, "port_index": 3, "active_side": "lower_tor"}))
+	if words != "" {
+		t.Fatal(words)
+	}
+	a.RemoveBridge(3)
+	s, words = p.read(s)
+	mustSay(t, words, "WARNING: No such port", "removed from the state", "GET "+a.URL+"/mux/vms17-8/3", "404")
+	if !s.value.IsNull() {
+		t.Error("the port is still in the state")
+	}
+}
+
+func TestWarningWhenTheRestoreFails(t *testing.T) {
+	a := agenttest.Start(t)
+	p := newPlugin(t)
+	p.use(a)
+	s, words := p.apply(resourceState{}, p.value(p.port, attrs{
+		"vm_set": a.VMSet, "port_index": 3, "active_side": "lower_tor", "on_destroy": "restore",
+	}))
+	if words != "" {
+		t.Fatal(words)
+	}
+	a.FailNext(3, "OFPFMFC_TABLE_FULL")
+	s, words = p.destroy(s)
+	mustSay(t, words, "WARNING: The port was not restored", "OFPFMFC_TABLE_FULL", "set to upper_tor with dropped []")
+	if !s.value.IsNull() {
+		t.Error("the port is still in the state")
+	}
+}
+
+func TestImportedPortHasNothingToRestore(t *testing.T) {
+	a := agenttest.Start(t)
+	p := newPlugin(t)
+	p.use(a)
+	s := p.imported(tfprotov6.ImportResourceStateRequest{ID: "vms17-8/3"})
+	s, words := p.apply(s, p.value(p.port, attrs{
+		"vm_set": a.VMSet, "port_index": 3, "active_side": "lower_tor", "on_destroy": "restore",
+	}))
+	mustSay(t, words, "WARNING: Nothing to restore: Port 3 of vms17-8 was imported")
+	_, words = p.destroy(s)
+	mustSay(t, words, "WARNING: Nothing to restore")
+	if got := look(t, a, 3).ActiveSide; got != "lower_tor" {
+		t.Errorf("the port is on %s, want it left on lower_tor", got)
+	}
+}
+
+func TestImportByIdentity(t *testing.T) {
+	a := agenttest.Start(t)
+	other := agenttest.Start(t, agenttest.VMSet("vms21-1"))
+	p := newPlugin(t)
+	p.use(a)
+	for name, tc := range map[string]struct{ identity, want attrs }{
+		"with the provider's endpoint": {
+			attrs{"vm_set": "vms17-8", "port_index": 3},
+			attrs{"vm_set": "vms17-8", "port_index": 3, "active_side": "upper_tor", "dropped": []string{}},
+		},
+		"with an endpoint": {
+			attrs{"vm_set": "vms21-1", "port_index": 4, "endpoint": other.URL},
+			attrs{"vm_set": "vms21-1", "port_index": 4, "endpoint": other.URL, "active_side": "upper_tor", "dropped": []string{}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := p.imported(tfprotov6.ImportResourceStateRequest{
+				Identity: &tfprotov6.ResourceIdentityData{IdentityData: p.pack(p.identity, p.value(p.identity, tc.identity))},
+			})
+			if diff := cmp.Diff(p.value(p.port, tc.want).String(), s.value.String()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// While the provider's endpoint is unknown nothing is read from anywhere, the environment's agent included.
+func TestUnknownEndpoint(t *testing.T) {
+	t.Setenv("MUX_ENDPOINT", "http://127.0.0.1:1")
+	unknown := attrs{"endpoint": tftypes.NewValue(tftypes.String, tftypes.UnknownValue)}
+
+	p := newPlugin(t)
+	p.quiet(p.configure(unknown, true).Diagnostics)
+	config := p.value(p.port, attrs{"port_index": 3, "active_side": "lower_tor"})
+	plan := must(p.server.PlanResourceChange(t.Context(), &tfprotov6.PlanResourceChangeRequest{
+		TypeName: "mux_port", PriorState: p.pack(p.port, tftypes.NewValue(p.port, nil)),
+		ProposedNewState: p.pack(p.port, config), Config: p.pack(p.port, config),
+		ClientCapabilities: &tfprotov6.PlanResourceChangeClientCapabilities{DeferralAllowed: true},
+	}))(t)
+	if plan.Deferred == nil || plan.Deferred.Reason != tfprotov6.DeferredReasonProviderConfigUnknown {
+		t.Errorf("the plan was not deferred: %+v", plan)
+	}
+
+	p = newPlugin(t)
+	p.quiet(p.configure(unknown, false).Diagnostics)
+	before := resourceState{value: p.value(p.port, attrs{"vm_set": "vms17-8", "port_index": 3, "active_side": "lower_tor"})}
+	after, words := p.read(before)
+	if words != "" {
+		t.Error(words)
+	}
+	if diff := cmp.Diff(before.value.String(), after.value.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// validate returns what the provider says of a configuration, in the order in which terraform asks.
+func validate(t *testing.T, config, port attrs) string {
+	t.Helper()
+	p := newPlugin(t)
+	ctx := context.WithoutCancel(t.Context())
+	prepared := must(p.server.ValidateProviderConfig(ctx, &tfprotov6.ValidateProviderConfigRequest{Config: p.pack(p.config, p.value(p.config, config))}))(t)
+	if words := said(prepared.Diagnostics); words != "" {
+		return words
+	}
+	value := p.value(p.port, port)
+	checked := must(p.server.ValidateResourceConfig(ctx, &tfprotov6.ValidateResourceConfigRequest{TypeName: "mux_port", Config: p.pack(p.port, value)}))(t)
+	if words := said(checked.Diagnostics); words != "" {
+		return words
+	}
+	if words := said(p.configure(config, false).Diagnostics); words != "" {
+		return words
+	}
+	plan := must(p.server.PlanResourceChange(ctx, &tfprotov6.PlanResourceChangeRequest{
+		TypeName: "mux_port", PriorState: p.pack(p.port, tftypes.NewValue(p.port, nil)),
+		ProposedNewState: p.pack(p.port, value), Config: p.pack(p.port, value),
+	}))(t)
+	return said(plan.Diagnostics)
+}
