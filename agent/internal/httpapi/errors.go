@@ -160,16 +160,23 @@ func errSwitch(doing string, err error) error {
 	return &httpError{status: http.StatusInternalServerError, code: failure(err).Code, text: text, err: err}
 }
 
+// maxNamed is how many muxes a text names; failed lists all of them.
+const maxNamed = 5
+
 func errPartial(asked int, failed map[string]api.Failure, muxes api.Muxes) error {
 	var bridges []string
 	for bridge := range failed {
 		bridges = append(bridges, bridge)
 	}
 	slices.Sort(bridges)
+	first := failed[bridges[0]].ErrMsg
+	if more := len(bridges) - maxNamed; more > 0 {
+		bridges = append(bridges[:maxNamed], fmt.Sprintf("and %d more", more))
+	}
 	return &httpError{
 		status: http.StatusInternalServerError, code: api.CodePartial, failed: failed, muxes: muxes,
 		text: fmt.Sprintf("%d of %d muxes failed, the others are done: %s: %s",
-			len(failed), asked, strings.Join(bridges, ", "), failed[bridges[0]].ErrMsg),
+			len(failed), asked, strings.Join(bridges, ", "), first),
 	}
 }
 

@@ -15,9 +15,16 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 )
 
-// patience bounds every exchange whose context allows more. While ovsdb-server is away, ovs-vswitchd accepts connections
+// patience bounds an exchange whose context has no deadline. While ovsdb-server is away, ovs-vswitchd accepts connections
 // and never answers.
 const patience = 3 * time.Second
+
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, patience)
+}
 
 // A Conn is the connection to one bridge. Its methods may be called at the same time; what they ask is sent in the order
 // of the calls, and OVS works in that order.
@@ -49,7 +56,7 @@ type Conn struct {
 // A bridge whose protocols exclude OpenFlow 1.4 gives a *VersionError; a missing bridge, one for which errors.Is
 // fs.ErrNotExist holds.
 func Dial(ctx context.Context, path string, ports func(PortStatus)) (*Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := bounded(ctx)
 	defer cancel()
 	sock, err := connect(ctx, path)
 	if err != nil {

@@ -71,7 +71,7 @@ func ask[T any](ctx context.Context, c *Conn, kind uint16, request func([]byte, 
 // do sends what build appends and waits until its last message is answered. part takes each reply to that one, under
 // the connection's lock.
 func (c *Conn) do(ctx context.Context, reply uint8, part func(message) error, build builder) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := bounded(ctx)
 	defer cancel()
 	answer := make(chan error, 1)
 	x := &exchange{reply: reply, part: part, done: func(err error) { answer <- err }}
