@@ -11,6 +11,7 @@ const (
 	PathHealthz  = "/healthz"
 	PathReadyz   = "/readyz"
 	PathVersion  = "/version"
+	PathOpenAPI  = "/openapi.yaml"
 )
 
 // VMSetPath is the path of all ports of a vm_set: GET, POST and PATCH.

@@ -38,6 +38,12 @@ func (s *Server) getVersion(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+func (s *Server) getOpenAPI(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Content-Type", "application/yaml")
+	_, _ = w.Write(api.OpenAPI)
+	return nil
+}
+
 func (s *Server) getOverview(w http.ResponseWriter, r *http.Request) error {
 	overview := api.Overview{VMSets: map[string]api.VMSet{}}
 	for name, e := range s.engines {

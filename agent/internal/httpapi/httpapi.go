@@ -46,7 +46,7 @@ func New(cfg Config) *Server {
 		s.engines[e.VMSet()] = e
 	}
 	s.ending, s.end = context.WithCancel(context.Background())
-	s.router = s.routes()
+	s.router = s.newRouter()
 	return s
 }
 
@@ -59,16 +59,19 @@ type handler func(w http.ResponseWriter, r *http.Request) error
 // methods is what a path answers, by method.
 type methods map[string]handler
 
+// A route is a path and what it answers.
+type route struct {
+	path    string
+	methods methods
+}
+
 // routes lists all of them. Paths match the decoded path, as the replaced service's router did.
-func (s *Server) routes() *mux.Router {
-	r := mux.NewRouter().SkipClean(true)
-	for _, route := range []struct {
-		path    string
-		methods methods
-	}{
+func (s *Server) routes() []route {
+	return []route{
 		{api.PathHealthz, methods{"GET": s.getHealthz}},
 		{api.PathReadyz, methods{"GET": s.getReadyz}},
 		{api.PathVersion, methods{"GET": s.getVersion}},
+		{api.PathOpenAPI, methods{"GET": s.getOpenAPI}},
 		{"/mux", methods{"GET": s.getOverview}},
 		{"/mux/{vm_set}", methods{"GET": s.inVMSet(s.getAll), "POST": s.inVMSet(s.postAll), "PATCH": s.inVMSet(s.patch)}},
 		{"/mux/{vm_set}/{port:[0-9]+}", methods{"GET": s.inVMSet(s.onPort(s.getPort)), "POST": s.inVMSet(s.onPort(s.postPort))}},
@@ -84,7 +87,12 @@ func (s *Server) routes() *mux.Router {
 		// A POST to flap_counter is an unknown action, as it is there.
 		{"/mux/{vm_set}/{port:[0-9]+}/flap_counter", methods{"GET": s.inVMSet(s.onPort(s.getPortFlaps)), "POST": s.inVMSet(s.postPortAction)}},
 		{"/mux/{vm_set}/{port:[0-9]+}/{action:[^/]+}", methods{"POST": s.inVMSet(s.postPortAction)}},
-	} {
+	}
+}
+
+func (s *Server) newRouter() *mux.Router {
+	r := mux.NewRouter().SkipClean(true)
+	for _, route := range s.routes() {
 		r.Handle(route.path, s.dispatch(route.methods))
 	}
 	r.NotFoundHandler = s.handle(func(http.ResponseWriter, *http.Request) error { return errNotFound() })
