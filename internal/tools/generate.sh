@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# make generate: the provider's pages in docs/, from its schema, provider/templates and examples/. Needs no terraform.
+# docs/agent is written by hand and left alone.
+# shellcheck source=internal/tools/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+need_go
+work=$(mktemp -d /tmp/mux-generate.XXXXXX)
+trap 'rm -rf "$work"' EXIT
+
+go run ./internal/tools/schema >"$work/schema.json"
+tool tfplugindocs generate --provider-name mux --rendered-provider-name Mux --providers-schema "$work/schema.json" \
+  --website-source-dir provider/templates --website-temp-dir "$work/website"

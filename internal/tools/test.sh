@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# make test: every Go suite with -race, on a real Open vSwitch and with a real terraform where they can be had.
+# Arguments are passed to go test; without any it tests all packages.
+# shellcheck source=internal/tools/setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+need_go
+packages ovs-vswitchd=openvswitch-switch ip=iproute2
+
+find_terraform
+work=$(mktemp -d /tmp/mux-test.XXXXXX)
+trap 'rm -rf "$work"' EXIT
+clean_environment "$work"
+if [ -z "$terraform" ]; then
+  missing "Missing: terraform or tofu on PATH. Tests that need it are skipped."
+else
+  export TF_ACC_TERRAFORM_PATH=$terraform
+  if [ "$(basename "$terraform")" = tofu ]; then
+    export TF_ACC_PROVIDER_NAMESPACE=hashicorp TF_ACC_PROVIDER_HOST=registry.opentofu.org
+  fi
+  say "Testing with $terraform: $("$terraform" version | head -n 1)"
+fi
+
+[ "$#" -gt 0 ] || set -- ./...
+tool gotestsum --format pkgname --format-hide-empty-pkg -- -race -timeout 10m "$@"
