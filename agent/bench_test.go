@@ -125,7 +125,11 @@ func startAgent(b *testing.B, o *ovstest.OVS, args ...string) *agentProcess {
 	if err != nil {
 		b.Fatalf("the agent printed no address: %v", err)
 	}
-	a.url = strings.TrimSpace(line[strings.Index(line, "http://"):])
+	_, url, ok := strings.Cut(strings.TrimSpace(line), "listening on ")
+	if !ok {
+		b.Fatalf("the agent printed %q", line)
+	}
+	a.url = url
 	for deadline := time.Now().Add(hang); ; time.Sleep(time.Millisecond) {
 		res, err := a.client.Get(a.url + api.PathReadyz)
 		if err == nil {
@@ -274,7 +278,8 @@ func BenchmarkToggleAll1000(b *testing.B) {
 	}
 }
 
-// BenchmarkToggleOne: one port over HTTP on a quiet switch, against a bare barrier round trip on one bridge.
+// BenchmarkToggleOne: one port over HTTP on a quiet switch, against a bare barrier round trip on one bridge,
+// and against the bundle alone, without the agent.
 func BenchmarkToggleOne(b *testing.B) {
 	o := ovstest.Start(b)
 	muxes := o.AddMuxes(vmSet, 120)
@@ -292,8 +297,15 @@ func BenchmarkToggleOne(b *testing.B) {
 			for range each {
 				lim.barrier(b, 7)
 			}
+		}, func() {
+			for range each {
+				lim.toggleOne(b, 7)
+			}
 		})
-		report(b, map[string]float64{"agent-ms": ms(d[0]) / each, "barrier-ms": ms(d[1]) / each, "x-barrier": ms(d[0]) / ms(d[1])})
+		report(b, map[string]float64{
+			"agent-ms": ms(d[0]) / each, "barrier-ms": ms(d[1]) / each, "x-barrier": ms(d[0]) / ms(d[1]),
+			"bundle-ms": ms(d[2]) / each, "x-bundle": ms(d[0]) / ms(d[2]),
+		})
 	}
 }
 

@@ -53,33 +53,46 @@ func dialOpenFlow(o *ovstest.OVS, bridge string) (net.Conn, error) {
 	if _, err := c.Write([]byte{5, 0, 0, 8, 0, 0, 0, 1}); err != nil {
 		return nil, err
 	}
-	_, err = readMessage(c)
-	return c, err
+	return c, skipMessage(c)
 }
 
-func readMessage(c net.Conn) ([]byte, error) {
+func skipMessage(c net.Conn) error {
 	header := make([]byte, 8)
 	if _, err := io.ReadFull(c, header); err != nil {
-		return nil, err
+		return err
 	}
-	body := make([]byte, binary.BigEndian.Uint16(header[2:])-8)
-	_, err := io.ReadFull(c, body)
-	return append(header, body...), err
+	_, err := io.CopyN(io.Discard, c, int64(binary.BigEndian.Uint16(header[2:]))-8)
+	return err
 }
 
 func (l *limit) toggleAll(b *testing.B) {
 	b.Helper()
 	l.side = 1 - l.side
-	for i, c := range l.conns {
-		_, err := c.Write(l.frames[l.side][i])
-		must(b, err)
+	for i := range l.conns {
+		l.write(b, i)
 	}
-	for _, c := range l.conns {
-		_, err := io.ReadFull(c, l.answer)
-		must(b, err)
-		if l.answer[1] != 33 || l.answer[17] != 33 {
-			b.Fatalf("the limit was refused: % x", l.answer)
-		}
+	for i := range l.conns {
+		l.read(b, i)
+	}
+}
+
+func (l *limit) toggleOne(b *testing.B, i int) {
+	b.Helper()
+	l.side = 1 - l.side
+	l.write(b, i)
+	l.read(b, i)
+}
+
+func (l *limit) write(b *testing.B, i int) {
+	_, err := l.conns[i].Write(l.frames[l.side][i])
+	must(b, err)
+}
+
+func (l *limit) read(b *testing.B, i int) {
+	_, err := io.ReadFull(l.conns[i], l.answer)
+	must(b, err)
+	if l.answer[1] != 33 || l.answer[17] != 33 {
+		b.Fatalf("the limit was refused: % x", l.answer)
 	}
 }
 
@@ -128,8 +141,8 @@ func bundleAdd(inner []byte) []byte {
 
 // flowMod matches an in-port and outputs to the others; it has the priority and cookie of a mux's flows.
 func flowMod(command byte, inPort uint32, out ...uint32) []byte {
-	const any = ^uint32(0)
-	m := be(uint64(0), uint64(0), byte(0), command, uint16(0), uint16(0), uint16(32768), any, any, any, uint16(0), uint16(0),
+	const anyOf = ^uint32(0)
+	m := be(uint64(0), uint64(0), byte(0), command, uint16(0), uint16(0), uint16(32768), anyOf, anyOf, anyOf, uint16(0), uint16(0),
 		uint16(1), uint16(12), uint32(0x80000004), inPort, uint32(0))
 	if len(out) == 0 {
 		return message(14, m)
@@ -165,7 +178,7 @@ func dialReadWrite(b *testing.B, o *ovstest.OVS, muxes []ovstest.Mux) {
 					return
 				}
 				for range step.answers {
-					if _, err := readMessage(c); err != nil {
+					if err := skipMessage(c); err != nil {
 						b.Error(err)
 						return
 					}

@@ -80,7 +80,7 @@ func (a *Agent) start(listen string) {
 	go func() {
 		ended <- agent.Run(ctx, agent.Config{
 			Listen: listen, VMSets: []string{a.VMSet}, Driver: agent.DriverSimulated, Version: "test",
-			Log:       slog.New(slog.NewTextHandler(io.Discard, nil)),
+			Log:       slog.New(slog.DiscardHandler),
 			Listening: func(addr net.Addr) { address <- addr },
 			NewSwitch: func(*cable.Names) (engine.Switch, func(), error) { return a.sw, func() {}, nil },
 		})

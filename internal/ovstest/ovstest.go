@@ -186,3 +186,6 @@ func lookTool(name string) (string, error) {
 	}
 	return "", fmt.Errorf("%s is not installed", name)
 }
+
+// NetNS returns the path of the switch's network namespace, "" when it runs in the test's own.
+func (o *OVS) NetNS() string { return o.netns }

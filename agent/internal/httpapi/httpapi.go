@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gorilla/mux"
 
@@ -24,6 +25,12 @@ type Config struct {
 	Version api.Version
 	// Verbose adds the chain of errors, as `traceback`, to error bodies.
 	Verbose bool
+	// AllowHosts are the names, beside addresses and names without a dot, by which the agent may be called; one that starts
+	// with a dot stands for all below it.
+	AllowHosts []string
+	// Metrics, when not nil, answers GET /metrics, and Observe is told of each request when it is over.
+	Metrics http.Handler
+	Observe func(Request)
 }
 
 // A Server answers HTTP requests.
@@ -35,15 +42,23 @@ type Server struct {
 	router   *mux.Router
 	bodies   bodies
 	requests *requests
+	streams  map[*engine.Engine]*stream
+	hosts    hosts
+	metrics  http.Handler
+	observe  func(Request)
 	ending   context.Context // ends when streams and waits must
 	end      context.CancelFunc
 }
 
 // New returns the handler of the whole API.
 func New(cfg Config) *Server {
-	s := &Server{engines: map[string]*engine.Engine{}, log: cfg.Log, version: cfg.Version, verbose: cfg.Verbose, requests: newRequests()}
+	s := &Server{
+		engines: map[string]*engine.Engine{}, log: cfg.Log, version: cfg.Version, verbose: cfg.Verbose, requests: newRequests(),
+		streams: map[*engine.Engine]*stream{}, hosts: newHosts(cfg.AllowHosts), metrics: cfg.Metrics, observe: cfg.Observe,
+	}
 	for _, e := range cfg.Engines {
 		s.engines[e.VMSet()] = e
+		s.streams[e] = new(stream)
 	}
 	s.ending, s.end = context.WithCancel(context.Background())
 	s.router = s.newRouter()
@@ -65,16 +80,17 @@ type route struct {
 	methods methods
 }
 
-// routes lists all of them. Paths match the decoded path, as the replaced service's router did.
+// routes lists all of them; the router tries them in this order, so the one that is asked all day is first. Paths match the decoded path, as the replaced service's router did.
 func (s *Server) routes() []route {
 	return []route{
+		{"/mux/{vm_set}/{port:[0-9]+}", methods{"GET": s.inVMSet(s.onPort(s.getPort)), "POST": s.inVMSet(s.onPort(s.postPort))}},
 		{api.PathHealthz, methods{"GET": s.getHealthz}},
 		{api.PathReadyz, methods{"GET": s.getReadyz}},
 		{api.PathVersion, methods{"GET": s.getVersion}},
+		{api.PathMetrics, methods{"GET": s.getMetrics}},
 		{api.PathOpenAPI, methods{"GET": s.getOpenAPI}},
 		{"/mux", methods{"GET": s.getOverview}},
 		{"/mux/{vm_set}", methods{"GET": s.inVMSet(s.getAll), "POST": s.inVMSet(s.postAll), "PATCH": s.inVMSet(s.patch)}},
-		{"/mux/{vm_set}/{port:[0-9]+}", methods{"GET": s.inVMSet(s.onPort(s.getPort)), "POST": s.inVMSet(s.onPort(s.postPort))}},
 		{"/mux/{vm_set}/{action:output|drop}", methods{"POST": s.inVMSet(s.postAllSides)}},
 		{"/mux/{vm_set}/reset", methods{"POST": s.inVMSet(s.postAllReset)}},
 		{"/mux/{vm_set}/reload", methods{"POST": s.inVMSet(s.postReload)}},
@@ -93,21 +109,22 @@ func (s *Server) routes() []route {
 func (s *Server) newRouter() *mux.Router {
 	r := mux.NewRouter().SkipClean(true)
 	for _, route := range s.routes() {
-		r.Handle(route.path, s.dispatch(route.methods))
+		r.Handle(route.path, s.dispatch(route))
 	}
 	r.NotFoundHandler = s.handle(func(http.ResponseWriter, *http.Request) error { return errNotFound() })
 	return r
 }
 
 // dispatch answers by method: HEAD as GET without a body, OPTIONS with the list.
-func (s *Server) dispatch(m methods) http.Handler {
-	allow := m.allow()
+func (s *Server) dispatch(to route) http.Handler {
+	allow := to.methods.allow()
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
+		exchangeOf(w).route = to.path
 		method := r.Method
 		if method == http.MethodHead {
 			method = http.MethodGet
 		}
-		if h, ok := m[method]; ok {
+		if h, ok := to.methods[method]; ok {
 			if method != http.MethodGet {
 				h = s.once(h)
 			}
@@ -133,12 +150,27 @@ func (s *Server) handle(h handler) http.Handler {
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if merged := mergeSlashes(r.URL); merged != "" {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		http.Redirect(w, r, merged, http.StatusPermanentRedirect)
+	s.serve(w, r, func() error { return nil })
+}
+
+// serve answers a request that permit has no error for.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, permit func() error) {
+	x := &exchange{ResponseWriter: w, started: time.Now()}
+	defer s.finish(x, r)
+	if err := s.admit(r); err != nil {
+		s.writeError(x, r, err)
 		return
 	}
-	s.router.ServeHTTP(w, r)
+	if err := permit(); err != nil {
+		s.writeError(x, r, err)
+		return
+	}
+	if merged := mergeSlashes(r.URL); merged != "" {
+		x.Header().Set("Content-Type", "text/html; charset=utf-8")
+		http.Redirect(x, r, merged, http.StatusPermanentRedirect)
+		return
+	}
+	s.router.ServeHTTP(x, r)
 }
 
 // allow lists the methods for an Allow header.
