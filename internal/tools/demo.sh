@@ -150,7 +150,10 @@ step "8. Destroy: Terraform forgets the ports, which keep the side they have"
 brief "^(Plan:|Destroy complete)" "$terraform" destroy -input=false -auto-approve
 
 if [ -n "${DEMO_HOLD:-}" ]; then
-  step "The agent stays on $endpoint until Ctrl-C. Try: curl -s $endpoint/mux/$vm_set/2"
+  step "The agent stays until Ctrl-C"
+  say "  Its page, in a browser: $endpoint/"
+  say "  In another terminal:    bin/mux-agent toggle 2 --endpoint $endpoint"
+  say "                          curl -s $endpoint/mux/$vm_set/2"
   wait "$agent" || true
   fail "The agent has ended."
 fi

@@ -5,7 +5,10 @@
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 need_go
-packages ovs-vswitchd=openvswitch-switch ip=iproute2
+packages ovs-vswitchd=openvswitch-switch ip=iproute2 chromium=chromium
+if in_ci; then # the package starts a server, which nobody wants on the machine that they work on
+  packages promtool=prometheus
+fi
 
 find_terraform
 work=$(mktemp -d /tmp/mux-test.XXXXXX)

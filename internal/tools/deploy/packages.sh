@@ -46,6 +46,8 @@ Want nine sums: two zips, two tar.gz, two .deb, two .rpm and the manifest."
   for zip in dist/terraform-provider-mux_"${version}"_linux_{amd64,arm64}.zip; do
     [ "$(python3 -m zipfile --list "$zip" | tail -n +2 | awk '{ print $1 }')" = "terraform-provider-mux_v$version" ] ||
       fail "$zip must hold the provider and nothing else."
+    python3 -m zipfile --extract "$zip" "$work/zip"
+    grep -qaF "$version" "$work/zip/terraform-provider-mux_v$version" || fail "the provider in $zip does not know its version"
   done
   for arch in amd64 arm64; do
     archive=dist/mux-agent_${version}_linux_$arch

@@ -287,12 +287,13 @@ check_rollback() {
   inside grep -q "old service" "$log" || oops "the old service can't write its log"
   step "rolled back to the old service"
 
-  other=$(main_pid mux-simulator-8081.service)
   role --extra-vars "mux_agent_binary=$1" --extra-vars '{"mux_agent_instances":[{"port":8081,"vm_set":"vms6-2"}]}'
   must "the role touched a service that it was not told of" is_old
   must "the agent does not run beside the old service" ready 8081
+  get http://127.0.0.1:8081/version | grep -q newer || oops "the service still runs a binary that was replaced"
   step "the old service and the agent side by side"
 
+  other=$(main_pid mux-simulator-8081.service)
   role --extra-vars "mux_agent_binary=$1" --extra-vars \
     '{"mux_agent_instances":[{"port":8080,"state":"absent"},{"port":8081,"vm_set":"vms6-2"}]}'
   must_not "the service was not removed" inside test -e "/etc/systemd/system/$unit" -o -e "$log"
@@ -302,6 +303,7 @@ check_rollback() {
 }
 
 check_package() {
+  local pid
   role --extra-vars "mux_agent_package=$1"
   must "the services of the package do not run" both_ready
   toggles
@@ -317,6 +319,13 @@ check_package() {
   inside grep -q 'CapEff:.*0000000000000002$' "/proc/$(main_pid mux-agent@lab.service)/status" || oops "mux-agent@lab has not just CAP_DAC_OVERRIDE"
   post "http://127.0.0.1:8082/mux/vms6-2/1" '{"active_side":"lower_tor"}' | grep -q '"healthy":true' || oops "mux-agent@lab does not switch"
   step "exposure of $(hardened mux-agent@lab.service)"
+
+  pid=$(main_pid mux-agent@lab.service)
+  inside dpkg --install /var/cache/mux-agent/mux-agent.deb >"$work/dpkg.log" 2>&1 || oops "$(cat "$work/dpkg.log")"
+  must "mux-agent@lab is not ready after the upgrade" ready 8082
+  [ "$(main_pid mux-agent@lab.service)" != "$pid" ] || oops "the upgrade did not restart mux-agent@lab"
+  must "the upgrade took the settings away" inside test -e /etc/mux-agent/lab.env
+  step "an upgrade of the package restarted mux-agent@lab"
 }
 
 check_removal() {
