@@ -14,7 +14,7 @@ var version = "dev"
 
 func main() { os.Exit(run(os.Args[1:])) }
 
-// run returns the exit code: 0, 1 when the command failed, 2 when it was not called properly.
+// run returns the exit code, as the help lists them.
 func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -26,10 +26,7 @@ func run(args []string) int {
 	root.SetArgs(legacyArgs(args))
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "mux-agent:", err)
-		if isUsage(err) {
-			return 2
-		}
-		return 1
+		return exitCode(err)
 	}
 	return 0
 }

@@ -3,17 +3,23 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
 )
 
 func TestMain(m *testing.M) {
@@ -33,7 +39,67 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TAKEN", taken.Addr().String())
 			return nil
 		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"agent": agentCommand(t), "codes": exitCodeCommand},
 	})
+}
+
+// agentCommand lets scripts run an agent, one for each script:
+//
+//	agent start PORTS [VM_SET]   and MUX_ENDPOINT names it
+//	agent stop | resume
+//	agent fail PORT WORDS        the switch refuses the port's next change
+//	agent stray PORT INTERFACE…  a bridge for the port with these interfaces
+//	agent flip PORT              by somebody else
+func agentCommand(t *testing.T) func(*testscript.TestScript, bool, []string) {
+	var mu sync.Mutex
+	agents := map[string]*agenttest.Agent{} // by the script's folder
+	return func(ts *testscript.TestScript, _ bool, args []string) {
+		mu.Lock()
+		a := agents[ts.Getenv("WORK")]
+		mu.Unlock()
+		number := func() int { // the first argument of all that have any
+			n, err := strconv.Atoi(args[1])
+			ts.Check(err)
+			return n
+		}
+		switch args[0] {
+		case "start":
+			options := []agenttest.Option{agenttest.Ports(number())}
+			if len(args) > 2 {
+				options = append(options, agenttest.VMSet(args[2]))
+			}
+			a = agenttest.Start(t, options...)
+			ts.Setenv("MUX_ENDPOINT", a.URL)
+			mu.Lock()
+			agents[ts.Getenv("WORK")] = a
+			mu.Unlock()
+		case "stop":
+			a.Stop()
+		case "resume":
+			a.Resume()
+		case "fail":
+			a.FailNext(number(), args[2])
+		case "stray":
+			a.AddBridge(number(), args[2:]...)
+		case "flip":
+			a.Flip(number())
+		default:
+			ts.Fatalf("unknown command agent %s", args[0])
+		}
+	}
+}
+
+// exitCodeCommand runs a command and wants an exit code: codes 3 mux-agent wait 0 upper.
+func exitCodeCommand(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got, exit := 0, (*exec.ExitError)(nil)
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
 }
 
 // hang is how long anything may take before the test fails.

@@ -20,6 +20,33 @@ func isUsage(err error) bool {
 	return errors.As(err, &u)
 }
 
+// exitFound is the exit code of a command whose answer is no.
+const exitFound = 3
+
+// exitError ends the program with a code of its own.
+type exitError struct {
+	code int
+	error
+}
+
+func (e exitError) Unwrap() error { return e.error }
+
+// exitCode is 1 for errors that don't say otherwise.
+func exitCode(err error) int {
+	own := exitError{code: 1}
+	if isUsage(err) {
+		return 2
+	}
+	errors.As(err, &own)
+	return own.code
+}
+
+// Groups of commands in the help.
+const (
+	groupServe  = "serve"
+	groupRemote = "remote"
+)
+
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "mux-agent",
@@ -33,7 +60,8 @@ It also runs as mux_simulator.py is called:
 
 which is serve on all addresses, with the log in /tmp/mux_simulator_<http port>.log.
 
-Exit codes: 0 done, 1 failed, 2 not called properly.`,
+Exit codes: 0 done; 1 failed; 2 not called properly; 3 the answer is no: wait did not see the side in time, status
+--unhealthy listed something, doctor found something to do.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -47,7 +75,12 @@ Exit codes: 0 done, 1 failed, 2 not called properly.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newServe(), newVersion(), newDocs())
+	root.AddGroup(&cobra.Group{ID: groupServe, Title: "On the test server:"}, &cobra.Group{ID: groupRemote, Title: "Asking an agent, from anywhere:"})
+	root.AddCommand(
+		newServe(), newDoctor(),
+		newStatus(), newSet(), newToggle(), newDrop(), newOutput(), newReset(), newCounters(), newHistory(), newWatch(), newWait(),
+		newVersion(), newDocs(),
+	)
 	return root
 }
 

@@ -17,8 +17,9 @@ import (
 
 // serveFlags are the flags of serve that agent.Config does not hold.
 type serveFlags struct {
-	logFile  string
-	logLevel string
+	logFile   string
+	logLevel  string
+	logFormat string
 }
 
 func newServe() *cobra.Command {
@@ -32,6 +33,7 @@ is no proper cable, and serves the mux HTTP API until it gets SIGTERM or SIGINT.
 not run yet.
 
 Every flag has an environment variable: MUX_AGENT_VM_SET for --vm-set, and so on. The flag wins.`,
+		GroupID: groupServe,
 		Args:    cobra.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return setFromEnvironment(cmd.Flags()) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,8 +47,14 @@ Every flag has an environment variable: MUX_AGENT_VM_SET for --vm-set, and so on
 				log.Info("reloaded")
 			})()
 			cfg.Log, cfg.Version = log, version
-			cfg.Listening = func(addr net.Addr) {
-				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "mux-agent: listening on http://%s\n", addr)
+			listening := func(scheme string) func(net.Addr) {
+				return func(addr net.Addr) {
+					_, _ = fmt.Fprintf(cmd.OutOrStdout(), "mux-agent: listening on %s://%s\n", scheme, addr)
+				}
+			}
+			cfg.Listening, cfg.ListeningAuth = listening("http"), listening("http")
+			if cfg.TLSCert != "" {
+				cfg.ListeningAuth = listening("https")
 			}
 			return agent.Run(cmd.Context(), cfg)
 		},
@@ -56,13 +64,22 @@ Every flag has an environment variable: MUX_AGENT_VM_SET for --vm-set, and so on
 	flags.StringVar(&cfg.Listen, "listen", "127.0.0.1:8080", "`address` of the HTTP API; port 0 takes a free one and prints it")
 	flags.StringSliceVar(&cfg.VMSets, "vm-set", nil, "`name` of the testbed to serve; may repeat")
 	flags.StringVar(&cfg.Driver, "driver", agent.DriverOpenFlow, "how the switch is driven: openflow, ovs-ofctl or simulated")
+	flags.StringVar(&cfg.Watch, "watch", agent.WatchAuto, "how changes on the switch are seen: auto (told by Open vSwitch from 3.0 on) or poll")
 	flags.IntVar(&cfg.SimulatePorts, "simulate-ports", 12, "`number` of ports of the simulated switch")
 	flags.StringVar(&cfg.OVSRunDir, "ovs-rundir", defaultRunDir(), "`directory` of Open vSwitch's sockets; also OVS_RUNDIR")
 	flags.DurationVar(&cfg.ChangeTimeout, "change-timeout", 3*time.Second, "how long the switch may take for one change")
 	flags.BoolVar(&cfg.KeepDrops, "keep-drops", false, "leave dropped ports dropped at the start")
 	flags.BoolVar(&cfg.KeepFailMode, "keep-fail-mode", false, "don't set fail_mode=secure on the bridges")
 	flags.BoolVar(&cfg.Verbose, "verbose", false, "add the chain of errors, traceback, to error bodies")
+	flags.StringSliceVar(&cfg.AllowCIDRs, "allow-cidr", nil, "`network` whose clients may connect, such as 10.0.0.0/8; may repeat, the default is all")
+	flags.StringSliceVar(&cfg.AllowHosts, "allow-host", nil, "`name` by which clients may call the agent, besides addresses and names without a dot; .example.com is all below it; may repeat")
+	flags.StringVar(&cfg.ListenAuth, "listen-auth", "", "`address` for clients with a token, a certificate or, where both are asked for, both")
+	flags.StringVar(&cfg.TokenFile, "token-file", "", "`file` of the tokens for --listen-auth, one a line; read again when it changes")
+	flags.StringVar(&cfg.ClientCA, "client-ca", "", "`file` of the authorities of client certificates for --listen-auth; read again when it changes")
+	flags.StringVar(&cfg.TLSCert, "tls-cert", "", "`file` of the certificate of --listen-auth; read again when it changes")
+	flags.StringVar(&cfg.TLSKey, "tls-key", "", "`file` of the key of --tls-cert")
 	flags.StringVar(&own.logFile, "log-file", "", "`file` to log to, rotated; the default is standard error")
+	flags.StringVar(&own.logFormat, "log-format", "text", "`format` of the log: text or json")
 	flags.StringVar(&own.logLevel, "log-level", "info", "`level` of the log: debug, info, warn or error")
 	return cmd
 }
@@ -98,16 +115,19 @@ func (f serveFlags) open(stderr io.Writer) (log *slog.Logger, closeLog func(), e
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
 		return nil, nil, usageError{fmt.Errorf("--log-level %q: want debug, info, warn or error", f.logLevel)}
 	}
+	if f.logFormat != agent.LogText && f.logFormat != agent.LogJSON {
+		return nil, nil, usageError{fmt.Errorf("--log-format %q: want text or json", f.logFormat)}
+	}
 	var out io.Writer = stderr
 	closeLog = func() {}
 	var failed error
 	if f.logFile != "" {
 		var file *agent.LogFile
-		if file, failed = agent.OpenLogFile(f.logFile); failed == nil {
+		if file, failed = agent.OpenLogFile(f.logFile, stderr); failed == nil {
 			out, closeLog = file, func() { _ = file.Close() }
 		}
 	}
-	log = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level}))
+	log = slog.New(agent.NewLogHandler(out, f.logFormat, level))
 	if failed != nil {
 		log.Warn("logging to standard error instead", "err", failed)
 	}
