@@ -13,11 +13,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/httpapi"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/metrics"
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 )
 
@@ -28,13 +30,20 @@ const (
 	DriverSimulated = "simulated" // a switch in memory
 )
 
+// The ways of seeing changes of the switch that Config.Watch names.
+const (
+	WatchAuto = "auto" // be told by Open vSwitch where it can, poll where it cannot
+	WatchPoll = "poll" // look at all bridges each second
+)
+
 // Config is what one agent is told.
 type Config struct {
-	Listen  string   // TCP address of the HTTP API; port 0 takes a free one
+	Listen  string   // TCP address of the HTTP API; port 0 takes a free one, "" needs ListenAuth
 	VMSets  []string // the testbeds to serve, at least one
 	Driver  string   // one of the drivers above
 	Version string   // what GET /version answers
 
+	Watch         string        // one of the ways above; "" means auto
 	OVSRunDir     string        // where db.sock and <bridge>.mgmt are; "" means /var/run/openvswitch
 	SimulatePorts int           // ports of each vm_set of the simulated switch
 	ChangeTimeout time.Duration // how long the switch may take for one change; 0 means 3 s
@@ -42,9 +51,18 @@ type Config struct {
 	KeepFailMode  bool          // don't set fail_mode=secure on the bridges
 	Verbose       bool          // add the chain of errors to error bodies
 
+	AllowCIDRs []string // networks whose clients may connect, on both addresses; none means all
+	AllowHosts []string // names by which browsers may call the agent, besides addresses and names without a dot
+	ListenAuth string   // TCP address for those who bring a token, a client certificate, or both; "" means none
+	TokenFile  string   // tokens for ListenAuth, one a line
+	ClientCA   string   // PEM file of the authorities of client certificates for ListenAuth
+	TLSCert    string   // PEM files of ListenAuth's certificate and key
+	TLSKey     string
+
 	Log *slog.Logger
-	// Listening, when not nil, is called with the address once requests are taken.
-	Listening func(net.Addr)
+	// Listening and ListeningAuth, when not nil, are called with the addresses once requests are taken.
+	Listening     func(net.Addr)
+	ListeningAuth func(net.Addr)
 	// NewSwitch, when not nil, makes the switches instead of Driver, and what ends each.
 	NewSwitch func(*cable.Names) (sw engine.Switch, closeSwitch func(), err error)
 }
@@ -62,29 +80,34 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	listener, err := listen(cfg.Listen)
+	allowed, err := parseCIDRs(cfg.AllowCIDRs)
 	if err != nil {
 		return err
 	}
+	gate := &gate{allowed: allowed, limit: maxConnections, log: cfg.Log}
+	measured := metrics.New(metrics.Config{
+		Registry: prometheus.NewRegistry(), Engines: engines, Version: cfg.Version,
+		Connections: func() int { return int(gate.open.Load()) },
+	})
+	gate.refused = measured.Refused
 	handler := httpapi.New(httpapi.Config{
-		Engines: engines, Log: cfg.Log, Verbose: cfg.Verbose,
+		Engines: engines, Log: cfg.Log, Verbose: cfg.Verbose, AllowHosts: cfg.AllowHosts,
 		Version: api.Version{Version: cfg.Version, Go: runtime.Version()},
+		Metrics: measured.Handler(),
+		Observe: func(r httpapi.Request) { measured.Observe(metrics.Request(r)) },
 	})
-	server := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		WriteTimeout:      60 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
+	addresses, err := cfg.open(ctx, handler, gate)
+	if err != nil {
+		return err
 	}
-
 	var silent silentConns
-	server.ConnState = silent.follow
-	server.RegisterOnShutdown(func() {
-		handler.EndStreams()
-		silent.close()
-	})
+	for _, a := range addresses {
+		a.server.ConnState = silent.follow
+		a.server.RegisterOnShutdown(func() {
+			handler.EndStreams()
+			silent.close()
+		})
+	}
 
 	// The engines stop after the server, so that requests under way get their answers.
 	engineCtx, stopEngines := context.WithCancel(context.WithoutCancel(ctx))
@@ -93,29 +116,43 @@ func Run(ctx context.Context, cfg Config) error {
 		group.Go(func() error { return e.Run(engineCtx) })
 	}
 	group.Go(func() error { supervise(ctx, engines, handler, cfg.Log); return nil })
-	group.Go(func() error {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serve HTTP: %w", err)
-		}
-		return nil
-	})
-	group.Go(func() error {
-		defer stopEngines()
-		<-ctx.Done()
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-		defer cancel()
-		if err := server.Shutdown(late); err != nil {
-			return errors.Join(fmt.Errorf("requests were still open after %v: %w", shutdownTimeout, err), server.Close())
-		}
-		return nil
-	})
-	cfg.Log.Info("listening", "address", listener.Addr().String(), "vm_sets", cfg.VMSets, "driver", cfg.Driver, "version", cfg.Version)
-	if cfg.Listening != nil {
-		cfg.Listening(listener.Addr())
+	var open sync.WaitGroup // with one member for each address that is served
+	for _, a := range addresses {
+		open.Add(1)
+		group.Go(a.serve)
+		group.Go(func() error {
+			defer open.Done()
+			<-ctx.Done()
+			late, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+			defer cancel()
+			if err := a.server.Shutdown(late); err != nil {
+				return errors.Join(fmt.Errorf("requests were still open after %v: %w", shutdownTimeout, err), a.server.Close())
+			}
+			return nil
+		})
 	}
+	group.Go(func() error {
+		open.Wait()
+		stopEngines()
+		return nil
+	})
+	cfg.announce(addresses)
 	err = group.Wait()
 	cfg.Log.Info("stopped")
 	return err
+}
+
+func (cfg Config) announce(addresses []listening) {
+	for _, a := range addresses {
+		addr, told := a.listener.Addr(), cfg.Listening
+		if a.auth {
+			told = cfg.ListeningAuth
+		}
+		cfg.Log.Info("listening", "address", addr.String(), "auth", a.auth, "tls", a.tls, "vm_sets", cfg.VMSets, "driver", cfg.Driver, "version", cfg.Version)
+		if told != nil {
+			told(addr)
+		}
+	}
 }
 
 // silentConns are the connections on which no request has come yet. Shutdown waits for them as if one were under way, and
@@ -171,15 +208,15 @@ func newEngines(cfg Config) (engines []*engine.Engine, closeSwitches func(), err
 }
 
 // listen says what to do about an address that can't be had.
-func listen(address string) (net.Listener, error) {
-	listener, err := net.Listen("tcp", address)
+func listen(ctx context.Context, flag, address string) (net.Listener, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("%w: another program has the port (ss -ltnp tells which); stop it or choose another --listen", err)
+		return nil, fmt.Errorf("%w: another program has the port (ss -ltnp tells which); stop it or choose another %s", err, flag)
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("%w: ports below 1024 need root; choose another --listen", err)
+		return nil, fmt.Errorf("%w: ports below 1024 need root; choose another %s", err, flag)
 	case err != nil:
-		return nil, fmt.Errorf("%w: want --listen host:port, such as 127.0.0.1:8080", err)
+		return nil, fmt.Errorf("%w: want %s host:port, such as 127.0.0.1:8080", err, flag)
 	}
 	return listener, nil
 }

@@ -20,6 +20,9 @@ const ofctlPoll = 10 * time.Second
 
 // newSwitch makes the switch of one vm_set that cfg.Driver names, and what ends it.
 func (cfg Config) newSwitch(names *cable.Names) (sw engine.Switch, closeSwitch func(), err error) {
+	if cfg.Watch != "" && cfg.Watch != WatchAuto && cfg.Watch != WatchPoll {
+		return nil, nil, fmt.Errorf("unknown way to watch %q: want %s or %s", cfg.Watch, WatchAuto, WatchPoll)
+	}
 	switch cfg.Driver {
 	case DriverSimulated:
 		if cfg.SimulatePorts < 0 || cfg.SimulatePorts > maxSimulatePorts {
@@ -39,6 +42,6 @@ func (cfg Config) newSwitch(names *cable.Names) (sw engine.Switch, closeSwitch f
 func (cfg Config) newVSwitch(names *cable.Names, conn vswitch.Conn, poll time.Duration) engine.Switch {
 	return vswitch.New(vswitch.Config{
 		RunDir: cfg.OVSRunDir, Names: names, Conn: conn, KeepFailMode: cfg.KeepFailMode, Timeout: cfg.ChangeTimeout,
-		PollInterval: poll, Log: cfg.Log.With("vm_set", names.VMSet()),
+		Poll: cfg.Watch == WatchPoll, PollInterval: poll, Log: cfg.Log.With("vm_set", names.VMSet()),
 	})
 }

@@ -23,19 +23,22 @@ import (
 // An Agent is a running agent with its simulated switch. Its methods fail the test when something goes wrong.
 type Agent struct {
 	URL   string // such as "http://127.0.0.1:43215"; the same after Restart
+	Auth  string // address of Config.ListenAuth, where there is one
 	VMSet string
 
-	t     testing.TB
-	names *cable.Names
-	sw    *simswitch.Switch
-	stop  func()
+	t         testing.TB
+	names     *cable.Names
+	sw        *simswitch.Switch
+	configure func(*agent.Config)
+	stop      func()
 
 	client http.Client
 }
 
 type options struct {
-	vmSet string
-	ports int
+	vmSet     string
+	ports     int
+	configure func(*agent.Config)
 }
 
 // An Option changes what Start makes.
@@ -47,13 +50,16 @@ func VMSet(name string) Option { return func(o *options) { o.vmSet = name } }
 // Ports sets the number of ports; the default is 12.
 func Ports(n int) Option { return func(o *options) { o.ports = n } }
 
+// Config changes what the agent is told, at each of its starts.
+func Config(change func(*agent.Config)) Option { return func(o *options) { o.configure = change } }
+
 // hang is how long anything here may take before the test fails.
 const hang = 30 * time.Second
 
 // Start runs an agent until the test ends, and returns when it is ready.
 func Start(t testing.TB, opts ...Option) *Agent {
 	t.Helper()
-	o := options{vmSet: "vms17-8", ports: 12}
+	o := options{vmSet: "vms17-8", ports: 12, configure: func(*agent.Config) {}}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -61,7 +67,7 @@ func Start(t testing.TB, opts ...Option) *Agent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &Agent{VMSet: o.vmSet, t: t, names: names, sw: simswitch.New(names, o.ports)}
+	a := &Agent{VMSet: o.vmSet, t: t, names: names, sw: simswitch.New(names, o.ports), configure: o.configure}
 	a.client.Transport = &http.Transport{}
 	a.start("127.0.0.1:0")
 	t.Cleanup(func() {
@@ -75,16 +81,17 @@ func Start(t testing.TB, opts ...Option) *Agent {
 func (a *Agent) start(listen string) {
 	a.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	address := make(chan net.Addr, 1)
+	address, authAddress := make(chan net.Addr, 1), make(chan net.Addr, 1)
 	ended := make(chan error, 1)
-	go func() {
-		ended <- agent.Run(ctx, agent.Config{
-			Listen: listen, VMSets: []string{a.VMSet}, Driver: agent.DriverSimulated, Version: "test",
-			Log:       slog.New(slog.DiscardHandler),
-			Listening: func(addr net.Addr) { address <- addr },
-			NewSwitch: func(*cable.Names) (engine.Switch, func(), error) { return a.sw, func() {}, nil },
-		})
-	}()
+	cfg := agent.Config{
+		Listen: listen, VMSets: []string{a.VMSet}, Driver: agent.DriverSimulated, Version: "test",
+		Log:           slog.New(slog.DiscardHandler),
+		Listening:     func(addr net.Addr) { address <- addr },
+		ListeningAuth: func(addr net.Addr) { authAddress <- addr },
+		NewSwitch:     func(*cable.Names) (engine.Switch, func(), error) { return a.sw, func() {}, nil },
+	}
+	a.configure(&cfg)
+	go func() { ended <- agent.Run(ctx, cfg) }()
 	a.stop = func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -95,6 +102,9 @@ func (a *Agent) start(listen string) {
 	select {
 	case addr := <-address:
 		a.URL = "http://" + addr.String()
+		if cfg.ListenAuth != "" {
+			a.Auth = (<-authAddress).String()
+		}
 	case err := <-ended:
 		a.t.Fatalf("agent did not start: %v", err)
 	}
@@ -145,15 +155,24 @@ func (a *Agent) ResumeUnready() {
 // Flip switches the active side of a port through the API, as somebody else's toggle does.
 func (a *Agent) Flip(port int) {
 	a.t.Helper()
-	url := a.URL + a.port(port)
-	res, err := a.client.Post(url, "application/json", strings.NewReader(`{"active_side":"toggle"}`))
+	a.toggle(a.port(port))
+}
+
+// FlipAll is Flip for all ports, in one call.
+func (a *Agent) FlipAll() {
+	a.t.Helper()
+	a.toggle("/mux/" + a.VMSet)
+}
+
+func (a *Agent) toggle(path string) {
+	a.t.Helper()
+	res, err := a.client.Post(a.URL+path, "application/json", strings.NewReader(`{"active_side":"toggle"}`))
 	if err != nil {
 		a.t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(res.Body)
-		a.t.Fatalf("POST %s: %s: %s", url, res.Status, body)
+	if body, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusOK {
+		a.t.Fatalf("POST %s: %s: %s", path, res.Status, body)
 	}
 }
 
@@ -200,4 +219,24 @@ func (a *Agent) FailNext(port int, words string) { a.sw.FailNext(a.names.Bridge(
 // Inject sends a packet into an OVS port of a mux and returns the names of the ports where it comes out, sorted.
 func (a *Agent) Inject(port int, from string) []string {
 	return a.sw.Inject(a.names.Bridge(port), from)
+}
+
+// AddForeignFlow adds a flow to the bridge of a port that is none of a mux, and returns when the agent has seen it.
+func (a *Agent) AddForeignFlow(port int) {
+	a.t.Helper()
+	a.sw.AddRawFlow(a.names.Bridge(port), cable.Flow{Priority: 100, Match: "arp", Action: "CONTROLLER:65535"})
+	for deadline := time.Now().Add(hang); ; time.Sleep(5 * time.Millisecond) {
+		res, err := a.client.Get(a.URL + a.port(port))
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if err == nil && strings.Contains(string(body), "foreign flow") {
+			return
+		}
+		if time.Now().After(deadline) {
+			a.t.Fatalf("port %d shows no foreign flow after %v: %s", port, hang, body)
+		}
+	}
 }

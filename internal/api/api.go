@@ -102,6 +102,8 @@ const ErrorCodeHeader = "Mux-Error-Code"
 
 // Error codes.
 const (
+	CodeUnauthorized     = "unauthorized"       // 401: the address wants a token
+	CodeForbidden        = "forbidden"          // 403: asked by a page of another site, or by a name that is not the agent's
 	CodeUnknownVMSet     = "unknown_vm_set"     // 404: the agent serves another vm_set
 	CodeUnknownPort      = "unknown_port"       // 404: no bridge of that index
 	CodeRejectedMux      = "rejected_mux"       // 404: there is a bridge, but it is no mux; GET /mux says why

@@ -11,6 +11,7 @@ const (
 	PathHealthz  = "/healthz"
 	PathReadyz   = "/readyz"
 	PathVersion  = "/version"
+	PathMetrics  = "/metrics"
 	PathOpenAPI  = "/openapi.yaml"
 )
 

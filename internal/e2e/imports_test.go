@@ -43,6 +43,7 @@ func importRules() []importRule {
 		{"os/exec", []string{"agent/internal/vswitch/ofctl"}},
 		{"github.com/gorilla/mux", []string{"agent/internal/httpapi"}},
 		{"github.com/hashicorp/go-retryablehttp", []string{"internal/client"}},
+		{"github.com/prometheus/client_golang/...", []string{"agent", "agent/internal/metrics"}},
 		// The schema dumper is no part of either binary: make generate runs it to ask the provider for its schema.
 		{"github.com/hashicorp/terraform-plugin-...", []string{"", "provider", "internal/tools/schema"}},
 		{module + "/provider", []string{"", "internal/tools/schema"}},
@@ -167,6 +168,10 @@ func TestImportRulesBite(t *testing.T) {
 		"router": {
 			packages: []listed{importing("agent", "github.com/gorilla/mux")},
 			want:     []string{module + "/agent must not import github.com/gorilla/mux"},
+		},
+		"metrics": {
+			packages: []listed{importing("agent/internal/engine", "github.com/prometheus/client_golang/prometheus")},
+			want:     []string{module + "/agent/internal/engine must not import github.com/prometheus/client_golang/prometheus"},
 		},
 		"retries": {
 			packages: []listed{importing("provider", "github.com/hashicorp/go-retryablehttp")},

@@ -148,16 +148,12 @@ func errChange(e *engine.Engine, snap *engine.Snapshot, err error) error {
 	if errors.Is(err, engine.ErrUnknownPort) {
 		return errUnknownPort(e, fmt.Sprint(snap.Index))
 	}
-	return errSwitch("", err)
+	return &httpError{status: http.StatusInternalServerError, code: failure(err).Code, text: err.Error(), err: err}
 }
 
-// errSwitch is for what the switch did not do.
-func errSwitch(doing string, err error) error {
-	text := err.Error()
-	if doing != "" {
-		text = doing + ": " + text
-	}
-	return &httpError{status: http.StatusInternalServerError, code: failure(err).Code, text: text, err: err}
+// errReload is for a switch that could not be read as a whole; then nothing was changed.
+func errReload(err error) error {
+	return &httpError{status: http.StatusInternalServerError, code: api.CodeSwitch, text: "reload: " + err.Error(), err: err}
 }
 
 // maxNamed is how many muxes a text names; failed lists all of them.
@@ -211,12 +207,21 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		setRetryAfter(w)
 	}
 	w.Header().Set(api.ErrorCodeHeader, he.code)
-	level := slog.LevelInfo
-	if he.status >= http.StatusInternalServerError {
-		level = slog.LevelError
-	}
-	s.log.Log(r.Context(), level, "request failed", "client", clientIP(r), "method", r.Method, "url", r.URL.String(), "status", he.status, "err", body.ErrMsg)
+	s.log.Log(r.Context(), level(r.Method, he.status), "request failed", "client", clientIP(r), "req_id", reqID(r), "method", r.Method, "url", r.URL.String(), "status", he.status, "err", body.ErrMsg)
 	write(w, he.status, encode(body))
+}
+
+// level is that of a failed request in the log. Polls that fail would drown it, unless it is for lack of permission.
+func level(method string, status int) slog.Level {
+	switch {
+	case status == http.StatusServiceUnavailable:
+		return slog.LevelDebug // the reason is logged once, by the engine
+	case status >= http.StatusInternalServerError:
+		return slog.LevelError
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, method != http.MethodGet && method != http.MethodHead:
+		return slog.LevelInfo
+	}
+	return slog.LevelDebug
 }
 
 // setRetryAfter names the pause in which an agent that waits for its switch looks again, in whole seconds.

@@ -16,8 +16,6 @@ import (
 const (
 	// heartbeat is the pause after which a silent stream says that it lives.
 	heartbeat = 15 * time.Second
-	// gather is how long a stream waits for more events before it writes, so that a toggle of all ports is one write.
-	gather = 20 * time.Millisecond
 	// slowReader is how long one write of a stream may take before its reader is cut off. It comes back by its last id.
 	slowReader = 5 * time.Second
 	// maxWait is the longest wait for a side.
@@ -27,6 +25,9 @@ const (
 // getEvents streams events as server-sent events (WHATWG HTML, section 9.2). A reader that names the last event it has
 // seen gets those that came after; a reader that has missed some is told so by an event of its own.
 func (s *Server) getEvents(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
+	feed := s.feeds[e]
+	chunks, unsubscribe := feed.subscribe()
+	defer unsubscribe()
 	_, last, _ := e.EventsAfter(0)
 	missed := false
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
@@ -40,6 +41,7 @@ func (s *Server) getEvents(w http.ResponseWriter, r *http.Request, e *engine.Eng
 			missed = true
 		}
 	}
+	exchangeOf(w).waited = true
 	stream := http.NewResponseController(w)
 	send := func(text []byte) error {
 		if err := stream.SetWriteDeadline(time.Now().Add(slowReader)); err != nil {
@@ -60,43 +62,38 @@ func (s *Server) getEvents(w http.ResponseWriter, r *http.Request, e *engine.Eng
 	if send(hello) != nil {
 		return nil // the reader is gone
 	}
+	if text, now := feed.since(last); now != last {
+		if send(text) != nil {
+			return nil
+		}
+		last = now
+	}
 	alive := time.NewTicker(heartbeat)
 	defer alive.Stop()
 	for {
+		var text []byte
 		select {
 		case <-r.Context().Done():
 			return nil
 		case <-s.ending.Done():
 			return nil
 		case <-alive.C:
-			if send([]byte(": alive\n\n")) != nil {
-				return nil
+			text = []byte(": alive\n\n")
+		case c := <-chunks:
+			if c.last <= last {
+				continue
 			}
-		case <-e.NewEvents(last):
-			select {
-			case <-r.Context().Done():
-				return nil
-			case <-time.After(gather):
-			}
-			events, next, complete := e.EventsAfter(last)
-			last = next
-			var text []byte
-			if !complete {
-				text = appendMissed(text, last)
-				events = nil
-			}
-			for _, ev := range events {
-				text = fmt.Appendf(text, "id: %d\nevent: %s\ndata: %s\n", ev.Seq, api.EventChange, encode(event(e, ev)))
-			}
-			if send(text) != nil {
-				return nil
+			text = c.text
+			if c.after == last {
+				last = c.last
+			} else {
+				text, last = feed.since(last)
 			}
 		}
+		if send(text) != nil {
+			return nil
+		}
 	}
-}
-
-func appendMissed(text []byte, last uint64) []byte {
-	return fmt.Appendf(text, "id: %d\nevent: %s\ndata: {}\n\n", last, api.EventMissed)
 }
 
 // getHistory answers with the last events of the vm_set.
@@ -157,6 +154,7 @@ func (s *Server) waitForSide(w http.ResponseWriter, r *http.Request, e *engine.E
 	if err != nil || wait < 0 || wait > maxWait {
 		return errQuery(r, "wait must be a duration from 0s to 60s, such as wait=10s")
 	}
+	exchangeOf(w).waited = true
 	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + slowReader)); err != nil {
 		return fmt.Errorf("wait: %w", err)
 	}

@@ -203,7 +203,7 @@ func TestWaitForASide(t *testing.T) {
 		t.Errorf("a side that is not reached: %+v, want 412 with the status", got)
 	}
 
-	const waiters = 50
+	const waiters = 500
 	answers := make(chan answer, waiters)
 	for range waiters {
 		go func() { answers <- call(t, "GET", url+"?active_side=lower_tor&wait=30s", "") }()

@@ -44,6 +44,14 @@ func (s *Server) getOpenAPI(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+func (s *Server) getMetrics(w http.ResponseWriter, r *http.Request) error {
+	if s.metrics == nil {
+		return errNotFound()
+	}
+	s.metrics.ServeHTTP(w, r)
+	return nil
+}
+
 func (s *Server) getOverview(w http.ResponseWriter, r *http.Request) error {
 	overview := api.Overview{VMSets: map[string]api.VMSet{}}
 	for name, e := range s.engines {
@@ -166,7 +174,7 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, e *engine.Engine)
 }
 
 func (s *Server) changeOne(w http.ResponseWriter, r *http.Request, e *engine.Engine, snap *engine.Snapshot, change cable.Change) error {
-	res := do(r, e, map[int]cable.Change{snap.Index: change})[snap.Index]
+	res := do(w, r, e, map[int]cable.Change{snap.Index: change})[snap.Index]
 	if res.Err != nil {
 		return errChange(e, snap, res.Err)
 	}
@@ -186,7 +194,7 @@ func (s *Server) changeAll(w http.ResponseWriter, r *http.Request, e *engine.Eng
 func (s *Server) changeMany(w http.ResponseWriter, r *http.Request, e *engine.Engine, changes map[int]cable.Change) error {
 	snaps := make([]*engine.Snapshot, 0, len(changes))
 	failed := map[string]api.Failure{}
-	for index, res := range do(r, e, changes) {
+	for index, res := range do(w, r, e, changes) {
 		if res.Snapshot == nil { // removed while the call was on its way
 			bridge := fmt.Sprintf("port %d", index)
 			failed[bridge] = api.Failure{Code: api.CodeUnknownPort, ErrMsg: "the bridge was removed"}
@@ -206,7 +214,7 @@ func (s *Server) changeMany(w http.ResponseWriter, r *http.Request, e *engine.En
 
 func (s *Server) postReload(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
 	if err := e.Reload(r.Context()); err != nil {
-		return errSwitch("reload", err)
+		return errReload(err)
 	}
 	write(w, http.StatusOK, s.bodies.all(e.Snapshots()))
 	return nil
@@ -217,7 +225,7 @@ func (s *Server) postLog(w http.ResponseWriter, r *http.Request, e *engine.Engin
 	if err != nil {
 		return err
 	}
-	s.log.Info("client's message", "client", clientIP(r), "message", message)
+	s.log.Info("client's message", "client", clientIP(r), "req_id", reqID(r), "message", message)
 	write(w, http.StatusOK, encode(map[string]bool{"success": true}))
 	return nil
 }
@@ -277,7 +285,7 @@ func statuses(snaps []*engine.Snapshot) api.Muxes {
 // status writes a snapshot as the API does.
 func status(s *engine.Snapshot) api.Status {
 	active, standby := s.State.Active, s.State.Active.Other()
-	output := func(from cable.Role, to ...cable.Role) []api.Action {
+	output := func(to ...cable.Role) []api.Action {
 		actions := []api.Action{}
 		for _, r := range to {
 			if !s.State.Dropped.Has(r) {
@@ -292,8 +300,8 @@ func status(s *engine.Snapshot) api.Status {
 		Bridge:      s.Bridge,
 		FlapCounter: s.Flaps,
 		Flows: map[string][]api.Action{
-			s.Ports[cable.NIC].Name:     output(cable.NIC, cable.Upper, cable.Lower),
-			s.Ports[active.Role()].Name: output(active.Role(), cable.NIC),
+			s.Ports[cable.NIC].Name:     output(cable.Upper, cable.Lower),
+			s.Ports[active.Role()].Name: output(cable.NIC),
 		},
 		Healthy:   s.Healthy(),
 		PortIndex: s.Index,
@@ -310,7 +318,15 @@ func status(s *engine.Snapshot) api.Status {
 }
 
 func origin(r *http.Request) engine.Origin {
-	return engine.Origin{Cause: engine.API, Client: clientIP(r), ReqID: r.URL.Query().Get("reqId")}
+	return engine.Origin{Cause: engine.API, Client: clientIP(r), ReqID: reqID(r)}
+}
+
+// reqID is the client's name for its call.
+func reqID(r *http.Request) string {
+	if r.URL.RawQuery == "" {
+		return ""
+	}
+	return r.URL.Query().Get("reqId")
 }
 
 func clientIP(r *http.Request) string {

@@ -42,7 +42,7 @@ type Server struct {
 	router   *mux.Router
 	bodies   bodies
 	requests *requests
-	streams  map[*engine.Engine]*stream
+	feeds    map[*engine.Engine]*feed
 	hosts    hosts
 	metrics  http.Handler
 	observe  func(Request)
@@ -54,11 +54,11 @@ type Server struct {
 func New(cfg Config) *Server {
 	s := &Server{
 		engines: map[string]*engine.Engine{}, log: cfg.Log, version: cfg.Version, verbose: cfg.Verbose, requests: newRequests(),
-		streams: map[*engine.Engine]*stream{}, hosts: newHosts(cfg.AllowHosts), metrics: cfg.Metrics, observe: cfg.Observe,
+		feeds: map[*engine.Engine]*feed{}, hosts: newHosts(cfg.AllowHosts), metrics: cfg.Metrics, observe: cfg.Observe,
 	}
 	for _, e := range cfg.Engines {
 		s.engines[e.VMSet()] = e
-		s.streams[e] = new(stream)
+		s.feeds[e] = newFeed(e)
 	}
 	s.ending, s.end = context.WithCancel(context.Background())
 	s.router = s.newRouter()
@@ -103,6 +103,8 @@ func (s *Server) routes() []route {
 		// A POST to flap_counter is an unknown action, as it is there.
 		{"/mux/{vm_set}/{port:[0-9]+}/flap_counter", methods{"GET": s.inVMSet(s.onPort(s.getPortFlaps)), "POST": s.inVMSet(s.postPortAction)}},
 		{"/mux/{vm_set}/{port:[0-9]+}/{action:[^/]+}", methods{"POST": s.inVMSet(s.postPortAction)}},
+		{"/", methods{"GET": s.getPage}},
+		{"/assets/{asset:[a-z]+\\.[a-z]+}", methods{"GET": s.getAsset}},
 	}
 }
 

@@ -176,7 +176,7 @@ func TestErrorAnswers(t *testing.T) {
 		{"POST", "/mux/vms17-8/7/reset", "", "", 404, api.CodeNotFound, notFound + about("POST", "/mux/vms17-8/7/reset") + action},
 		{"POST", "/mux/vms17-8/0/DROP", "", "", 404, api.CodeNotFound, notFound + about("POST", "/mux/vms17-8/0/DROP") + action},
 		{"POST", "/mux/vms17-8/0/flap_counter", "", "", 404, api.CodeNotFound, notFound + about("POST", "/mux/vms17-8/0/flap_counter") + action},
-		{"GET", "/", "", "", 404, api.CodeNotFound, spelling},
+		{"GET", "/nowhere", "", "", 404, api.CodeNotFound, spelling},
 		{"GET", "/mux/vms17-8/", "", "", 404, api.CodeNotFound, spelling},
 		{"GET", "/mux/vms17-8/-1", "", "", 404, api.CodeNotFound, spelling},
 		{"GET", "/mux/vms17-8/1.0", "", "", 404, api.CodeNotFound, spelling},
@@ -332,5 +332,18 @@ func TestNamesThatAreNotASCIIAreEscaped(t *testing.T) {
 	got := call(t, "GET", a.URL+"/mux/vms17-8/0", "")
 	if want := `"ports":{"lower_tor":"q\ud83d\ude00\u007f","nic":"muxy-\u00fc","upper_tor":"p<&>"}`; !strings.Contains(got.body, want) {
 		t.Errorf("got %s, want %s", got.body, want)
+	}
+}
+
+func TestReloadOfASwitchThatHangs(t *testing.T) {
+	a := agenttest.Start(t, agenttest.Ports(1))
+	resume := a.Stall()
+	got := call(t, "POST", a.URL+"/mux/vms17-8/reload", "")
+	resume()
+	if got.status != 500 || got.header.Get(api.ErrorCodeHeader) != api.CodeSwitch || !strings.Contains(got.body, "the switch does not answer") {
+		t.Errorf("reload: %+v, want the reason", got)
+	}
+	if got := call(t, "GET", a.URL+"/mux/vms17-8/0", ""); got.status != 200 || got.body != strings.ReplaceAll(mux0, "enp59s0f1.3218", "enp59s0f1.3217")+"\n" {
+		t.Errorf("afterwards: %+v, want port 0 as it was", got)
 	}
 }

@@ -143,7 +143,7 @@ type requestKey struct{}
 // once runs a handler at most once for each reqId, if there is one.
 func (s *Server) once(h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		id := r.URL.Query().Get("reqId")
+		id := reqID(r)
 		if id == "" {
 			return h(w, r)
 		}
@@ -217,10 +217,12 @@ func (w *recorder) success() []byte {
 }
 
 // do runs changes. In a repeat, toggle and random are what they were resolved to the first time.
-func do(r *http.Request, e *engine.Engine, changes map[int]cable.Change) map[int]engine.Result {
+func do(w http.ResponseWriter, r *http.Request, e *engine.Engine, changes map[int]cable.Change) map[int]engine.Result {
 	q, _ := r.Context().Value(requestKey{}).(*request)
 	if q == nil {
-		return e.Do(r.Context(), changes, origin(r))
+		results := e.Do(r.Context(), changes, origin(r))
+		exchangeOf(w).spent(results)
+		return results
 	}
 	q.mu.Lock()
 	for index, c := range changes {
@@ -231,6 +233,7 @@ func do(r *http.Request, e *engine.Engine, changes map[int]cable.Change) map[int
 	}
 	q.mu.Unlock()
 	results := e.Do(r.Context(), changes, origin(r))
+	exchangeOf(w).spent(results)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for index, res := range results {

@@ -1,0 +1,221 @@
+package agent_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
+)
+
+// held is what this process holds of what abandoned requests could leave behind.
+type held struct{ goroutines, descriptors int }
+
+func holds(t *testing.T) held {
+	t.Helper()
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return held{runtime.NumGoroutine(), len(open)}
+}
+
+// waitFor polls until a condition holds.
+func waitFor(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(hang); !holds(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			buf := make([]byte, 1<<20)
+			t.Fatalf("%s: not within %v\n%s", what, hang, buf[:runtime.Stack(buf, true)])
+		}
+	}
+}
+
+// Whole nights were lost with the replaced service to clients that gave up, and whose requests went on and piled up.
+func TestAbuseLeavesNothingBehind(t *testing.T) {
+	a := agenttest.Start(t, agenttest.Ports(24))
+	address := strings.TrimPrefix(a.URL, "http://")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: hang}
+	toggled := func() {
+		t.Helper()
+		res, err := client.Post(a.URL+"/mux/vms17-8", "application/json", strings.NewReader(`{"active_side":"toggle"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != 200 {
+			t.Fatalf("toggle: %s %s %v", res.Status, body, err)
+		}
+	}
+	toggled()
+	before := holds(t)
+
+	dial := func() net.Conn {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Error(err)
+			return nil
+		}
+		return conn
+	}
+	const toggleAll = "POST /mux/vms17-8 HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 24\r\n\r\n" + `{"active_side":"toggle"}`
+	var unfinished, slow []net.Conn
+	for i := range 200 {
+		conn := dial()
+		_, err := io.WriteString(conn, toggleAll[:1+i%(len(toggleAll)-30)]) // ends in the headers
+		if err != nil {
+			t.Fatal(err)
+		}
+		unfinished = append(unfinished, conn)
+
+		// A reader that asks for much and takes nothing.
+		conn = dial()
+		_ = conn.(*net.TCPConn).SetReadBuffer(2048)
+		_, err = io.WriteString(conn, strings.Repeat("GET /mux/vms17-8 HTTP/1.1\r\nHost: x\r\n\r\n", 100))
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow = append(slow, conn)
+	}
+
+	var load sync.WaitGroup
+	jobs := make(chan int)
+	for range 100 {
+		load.Go(func() {
+			for i := range jobs {
+				conn := dial()
+				if conn == nil {
+					continue
+				}
+				if i%10 == 0 { // garbage
+					junk := make([]byte, 1+rand.N(2000))
+					for j := range junk {
+						junk[j] = byte(rand.N(256))
+					}
+					_, _ = conn.Write(junk)
+				} else {
+					_, _ = io.WriteString(conn, toggleAll)
+				}
+				time.Sleep(3 * time.Millisecond)
+				_ = conn.Close()
+			}
+		})
+	}
+	for i := range 3000 {
+		jobs <- i
+		if i%100 == 0 { // meanwhile others are answered
+			if got, err := status(client, a.URL+"/mux/vms17-8/7"); err != nil || got != 200 {
+				t.Errorf("GET in the middle: %d, %v", got, err)
+			}
+		}
+	}
+	close(jobs)
+	load.Wait()
+	toggled()
+
+	for i, conn := range unfinished {
+		_ = conn.SetReadDeadline(time.Now().Add(hang))
+		if text, err := io.ReadAll(conn); err != nil && !strings.Contains(err.Error(), "reset") {
+			t.Errorf("the half request %d was not ended: %q, %v", i, text, err)
+		}
+		_ = conn.Close()
+	}
+	for _, conn := range slow {
+		_ = conn.Close()
+	}
+	waitFor(t, fmt.Sprintf("back to %+v, and a few of the runtime's", before), func() bool {
+		now := holds(t)
+		return now.goroutines <= before.goroutines+5 && now.descriptors <= before.descriptors+5
+	})
+	toggled()
+}
+
+// What is too long is answered, and the next request on another connection as well.
+func TestTooMuchHeader(t *testing.T) {
+	a := agenttest.Start(t, agenttest.Ports(1))
+	for name, c := range map[string]struct {
+		head string
+		want string
+	}{
+		"a header within the limit":  {"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: " + strings.Repeat("x", 60_000), "HTTP/1.1 200 OK"},
+		"a header beyond the limit":  {"GET /healthz HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 70_000), "HTTP/1.1 431 "},
+		"a path within the limit":    {"GET /" + strings.Repeat("x", 60_000) + " HTTP/1.1\r\nHost: x\r\nConnection: close", "HTTP/1.1 404 "},
+		"a path beyond the limit":    {"GET /" + strings.Repeat("x", 70_000) + " HTTP/1.1\r\nHost: x", "HTTP/1.1 431 "},
+		"more headers than allowed":  {"GET /healthz HTTP/1.1\r\nHost: x" + strings.Repeat("\r\nX: y", 20_000), "HTTP/1.1 431 "},
+		"no header at all, HTTP/1.0": {"GET /healthz HTTP/1.0", "HTTP/1.0 200 OK"},
+	} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(a.URL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(hang))
+		_, _ = io.WriteString(conn, c.head+"\r\n\r\n") // beyond the limit nobody reads to the end
+		answer := make([]byte, len(c.want))
+		if _, err := io.ReadFull(conn, answer); err != nil || !bytes.Equal(answer, []byte(c.want)) {
+			t.Errorf("%s: %q, %v; want %q", name, answer, err, c.want)
+		}
+		_ = conn.Close()
+	}
+}
+
+// The agent takes 4,096 connections. One more is refused at once, and one less makes room.
+func TestAllConnectionsTaken(t *testing.T) {
+	const limit = 4096
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		t.Fatal(err)
+	}
+	if need := uint64(2*limit + 500); files.Cur < need { // both ends are here
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("%d open files are allowed, and %d needed: ulimit -n", files.Cur, need)
+		}
+		t.Skipf("%d open files are allowed, and %d needed: ulimit -n", files.Cur, need)
+	}
+	a := agenttest.Start(t, agenttest.Ports(1))
+	address := strings.TrimPrefix(a.URL, "http://")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: hang}
+	var conns []net.Conn
+	defer func() {
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	}()
+	refused := func() bool {
+		got, err := status(client, a.URL+"/healthz")
+		if err == nil && got != http.StatusOK {
+			t.Errorf("GET: %d", got)
+		}
+		return err != nil
+	}
+	for range limit - 10 { // others may have some: the tests' own clients
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatalf("connection %d: %v", len(conns)+1, err)
+		}
+		conns = append(conns, conn)
+	}
+	if refused() {
+		t.Error("refused below the limit")
+	}
+	for range 20 {
+		if conn, err := net.Dial("tcp", address); err == nil {
+			conns = append(conns, conn)
+		}
+	}
+	waitFor(t, "refused above the limit", refused)
+	for _, conn := range conns[:20] {
+		_ = conn.Close()
+	}
+	waitFor(t, "let in again", func() bool { return !refused() })
+}

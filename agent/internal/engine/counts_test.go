@@ -1,0 +1,61 @@
+package engine_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
+)
+
+func TestCountsTellWhoChangedWhat(t *testing.T) {
+	run(t, 2, nil, func(b *bench) {
+		want := func(what string, want engine.Counts) {
+			t.Helper()
+			if got := b.Counts(); got != want {
+				t.Errorf("%s: %+v, want %+v", what, got, want)
+			}
+		}
+		want("at the start", engine.Counts{})
+		b.Do(context.Background(), map[int]cable.Change{0: toggle, 1: toggle}, engine.Origin{Cause: engine.API})
+		b.do(0, cable.Change{Drop: cable.AllRoles})
+		b.do(0, cable.Reset())
+		want("two toggles, a drop and a reset", engine.Counts{Flaps: 2})
+		if _, err := b.ClearFlaps([]int{0, 1}); err != nil {
+			t.Fatal(err)
+		}
+		want("after clearing the counters of the muxes", engine.Counts{Flaps: 2})
+		b.sw.DelFlows(b.bridge(0))
+		time.Sleep(time.Second)
+		want("somebody deleted flows", engine.Counts{Flaps: 2, Drift: 1})
+		b.sw.AddRawFlow(b.bridge(1), cable.Flow{Action: cable.Normal})
+		time.Sleep(time.Second)
+		want("the switch fell back to NORMAL", engine.Counts{Flaps: 2, Drift: 1, Repairs: 1})
+		b.sw.RemoveBridge(b.bridge(1))
+		time.Sleep(time.Second)
+		want("a bridge went", engine.Counts{Flaps: 2, Drift: 1, Repairs: 1})
+	})
+}
+
+func TestTheTimeOfAChangeIsSplit(t *testing.T) {
+	run(t, 1, nil, func(b *bench) {
+		resume := b.sw.Stall()
+		first := make(chan engine.Result, 1)
+		go func() { first <- b.do(0, toggle) }()
+		time.Sleep(time.Second) // of fake time
+		second := make(chan engine.Result, 1)
+		go func() { second <- b.do(0, toggle) }()
+		time.Sleep(time.Second)
+		resume()
+		if res := <-first; res.Queue != 0 || res.Switch < 2*time.Second {
+			t.Errorf("the first: %v in the queue, %v for the switch; want none and 2 s", res.Queue, res.Switch)
+		}
+		if res := <-second; res.Queue < time.Second || res.Switch >= time.Second {
+			t.Errorf("the second: %v in the queue, %v for the switch; want 1 s and next to nothing", res.Queue, res.Switch)
+		}
+		if res := b.do(0, cable.Change{}); res.Queue != 0 || res.Switch != 0 {
+			t.Errorf("nothing to do: %v in the queue, %v for the switch", res.Queue, res.Switch)
+		}
+	})
+}

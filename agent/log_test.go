@@ -1,0 +1,112 @@
+package agent_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent"
+)
+
+// hostile are texts that would forge a line, or fool a terminal.
+var hostile = []string{
+	"a\nlevel=INFO msg=forged", "a\r\nforged", "a\x1b[2J\x1b[31mred", "\x00\x07\x08\x7f", "\u0085\u2028\u2029next", "\u009b31m", "\u202eright to left",
+	`" msg=forged`, `","msg":"forged`, "\xff\xfe", "plain",
+}
+
+func TestNothingForgesALine(t *testing.T) {
+	for _, format := range []string{agent.LogText, agent.LogJSON} {
+		for _, text := range hostile {
+			var out bytes.Buffer
+			log := slog.New(agent.NewLogHandler(&out, format, slog.LevelInfo)).With("vm_set", text)
+			log.Info("request failed", "url", text, "err", errors.New(text))
+			line, rest, _ := strings.Cut(out.String(), "\n")
+			if rest != "" {
+				t.Errorf("%s: %q is more than a line: %q", format, text, out.String())
+			}
+			for _, r := range line {
+				if r != unicode.ReplacementChar && !unicode.IsPrint(r) {
+					t.Errorf("%s: %q leaves %q in the line %q", format, text, r, line)
+				}
+			}
+			if format == agent.LogText {
+				if got := strings.Count(line, " msg="); got != 1+strings.Count(text, " msg=")*3 {
+					t.Errorf("%q: %q", text, line)
+				}
+				continue
+			}
+			var record struct{ Level, Msg, URL, Err string }
+			if err := json.Unmarshal([]byte(line), &record); err != nil || record.Level != "INFO" || record.Msg != "request failed" || record.URL != record.Err {
+				t.Errorf("%q: %v: %q", text, err, line)
+			}
+		}
+	}
+}
+
+func TestLogFileIsRotated(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agent.log")
+	var instead bytes.Buffer
+	file, err := agent.OpenLogFile(path, &instead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	line := []byte(strings.Repeat("x", 1<<20-1) + "\n")
+	for range 11 { // MiB, of which a file has 10
+		if _, err := file.Write(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "agent*.log"))
+	if err != nil || len(files) != 2 {
+		t.Errorf("files: %v, %v; want the log and an older one", files, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() != int64(len(line)) {
+		t.Errorf("the new file: %v, %v", info, err)
+	}
+	if instead.Len() > 0 {
+		t.Errorf("lines that were not written: %q", instead.String())
+	}
+}
+
+// A log that can't be written is a warning, at the start and later.
+func TestLogFileThatCannotBeWritten(t *testing.T) {
+	if _, err := agent.OpenLogFile(filepath.Join(t.TempDir(), "none", "agent.log"), new(bytes.Buffer)); err == nil ||
+		!strings.Contains(err.Error(), "choose another with --log-file") {
+		t.Errorf("in a folder that is not there: %v", err)
+	}
+
+	dir := filepath.Join(t.TempDir(), "logs")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "agent.log")
+	var instead bytes.Buffer
+	file, err := agent.OpenLogFile(path, &instead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Dir(dir), "logs", "in the way")
+	if _, err := file.Write([]byte("lost?\n")); err == nil || !strings.Contains(instead.String(), "the line was: lost?") {
+		t.Errorf("with a file in the way: %v, and instead %q", err, instead.String())
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.Write([]byte("back\n")); err != nil {
+		t.Errorf("after that: %v", err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "back\n" {
+		t.Errorf("the file: %q, %v", text, err)
+	}
+}
