@@ -2,6 +2,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,9 @@ const (
 	WatchPoll = "poll" // look at all bridges each second
 )
 
+// DefaultOVSRunDir is where Open vSwitch's packages put its sockets.
+const DefaultOVSRunDir = "/var/run/openvswitch"
+
 // Config is what one agent is told.
 type Config struct {
 	Listen  string   // TCP address of the HTTP API; port 0 takes a free one, "" needs ListenAuth
@@ -44,7 +48,7 @@ type Config struct {
 	Version string   // what GET /version answers
 
 	Watch         string        // one of the ways above; "" means auto
-	OVSRunDir     string        // where db.sock and <bridge>.mgmt are; "" means /var/run/openvswitch
+	OVSRunDir     string        // where db.sock and <bridge>.mgmt are; "" means DefaultOVSRunDir
 	SimulatePorts int           // ports of each vm_set of the simulated switch
 	ChangeTimeout time.Duration // how long the switch may take for one change; 0 means 3 s
 	KeepDrops     bool          // leave dropped ports dropped at the start
@@ -72,6 +76,7 @@ const shutdownTimeout = 5 * time.Second
 
 // Run serves until ctx ends, and then finishes the requests and changes under way. An error says what to do about it.
 func Run(ctx context.Context, cfg Config) error {
+	cfg.OVSRunDir = cmp.Or(cfg.OVSRunDir, DefaultOVSRunDir)
 	if cfg.NewSwitch == nil {
 		cfg.NewSwitch = cfg.newSwitch
 	}

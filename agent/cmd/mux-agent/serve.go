@@ -72,7 +72,7 @@ Every flag has an environment variable: MUX_AGENT_VM_SET for --vm-set, and so on
 	flags.BoolVar(&cfg.KeepFailMode, "keep-fail-mode", false, "don't set fail_mode=secure on the bridges")
 	flags.BoolVar(&cfg.Verbose, "verbose", false, "add the chain of errors, traceback, to error bodies")
 	flags.StringSliceVar(&cfg.AllowCIDRs, "allow-cidr", nil, "`network` whose clients may connect, such as 10.0.0.0/8; may repeat, the default is all")
-	flags.StringSliceVar(&cfg.AllowHosts, "allow-host", nil, "`name` by which clients may call the agent, besides addresses and names without a dot; .example.com is all below it; may repeat")
+	flags.StringSliceVar(&cfg.AllowHosts, "allow-host", nil, "`name` by which browsers may open the agent's page, besides addresses and names without a dot; .example.com is all below it; may repeat")
 	flags.StringVar(&cfg.ListenAuth, "listen-auth", "", "`address` for clients with a token, a certificate or, where both are asked for, both")
 	flags.StringVar(&cfg.TokenFile, "token-file", "", "`file` of the tokens for --listen-auth, one a line; read again when it changes")
 	flags.StringVar(&cfg.ClientCA, "client-ca", "", "`file` of the authorities of client certificates for --listen-auth; read again when it changes")
@@ -106,7 +106,7 @@ func defaultRunDir() string {
 	if dir := os.Getenv("OVS_RUNDIR"); dir != "" {
 		return dir
 	}
-	return "/var/run/openvswitch"
+	return agent.DefaultOVSRunDir
 }
 
 // open makes the log. A file that can't be written is a warning on standard error, where the log then goes.
