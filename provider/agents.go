@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -50,6 +51,24 @@ func (m *meta) ignoresDrift(own types.String) bool {
 		own = m.driftPolicy
 	}
 	return own.ValueString() == driftIgnore
+}
+
+// rewrites reports whether an update writes each setting, changed or not: under "ignore" the state may be old, and a new
+// endpoint may be another switch.
+func (m *meta) rewrites(state, plan managed) bool {
+	return m.ignoresDrift(state.DriftPolicy) && !m.ignoresDrift(plan.DriftPolicy) || !plan.Endpoint.Equal(state.Endpoint)
+}
+
+// metaOf returns what Configure of the provider made; nil before that, as in validate.
+func metaOf(data any, diags *diag.Diagnostics) *meta {
+	if data == nil {
+		return nil
+	}
+	m, ok := data.(*meta)
+	if !ok {
+		diags.AddError("Bug in the provider", fmt.Sprintf("It got a %T as its own data.", data))
+	}
+	return m
 }
 
 // agents holds one client for each endpoint, so that its connections and its limit are shared.

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,7 +29,21 @@ func explain(asked string, err error) problem {
 		return problem{upperFirst(asked) + " failed", sentence(err)}
 	}
 	title, todo := advice(e)
+	if e.Repeated { // one line: the whole story stands in another diagnostic
+		return problem{title: fmt.Sprintf("%s failed as well: %s (%s)", upperFirst(asked), lowerFirst(title), e.URL)}
+	}
 	return problem{title, fmt.Sprintf("%s failed. %s\n\n%s", upperFirst(asked), todo, facts(e))}
+}
+
+// repeated reports whether another diagnostic tells the whole story of a failure.
+func repeated(err error) bool {
+	e := (*client.Error)(nil)
+	return errors.As(err, &e) && e.Repeated
+}
+
+// endpointUnknown is for what needs an agent at once. why says what does.
+func endpointUnknown(why string) problem {
+	return problem{"The endpoint is not known yet", why + " Apply first what the endpoint is taken from, or write the endpoint out."}
 }
 
 // advice returns the title of a failed call and what to do about it.
@@ -40,7 +55,7 @@ func advice(e *client.Error) (title, todo string) {
 	case api.CodeUnknownVMSet:
 		return "The agent serves another vm_set", "Check that endpoint and vm_set belong to the same testbed."
 	case api.CodeUnknownPort:
-		return "No such port", "Check port_index, and that the testbed has been set up: the agent finds no bridge for this port."
+		return "No such port", "Check the port's index, and that the testbed has been set up: the agent finds no bridge for this port."
 	case api.CodeRejectedMux:
 		return "The bridge is not a mux", "Mend the bridge on the test server; the agent takes it up by itself."
 	case api.CodeSwitch, api.CodePartial:
@@ -53,12 +68,17 @@ func advice(e *client.Error) (title, todo string) {
 		}
 		return "No answer from the agent", "Check that the agent's host is up and not overloaded. A slow agent may need a longer request_timeout."
 	case client.CodeUnreachable:
+		if untrusted := (*tls.CertificateVerificationError)(nil); errors.As(e.Err, &untrusted) {
+			return "The agent's certificate is not trusted", "Set ca_cert_pem in the provider block to the certificate of the authority that signed it."
+		}
 		return "Cannot reach the agent", "Check that mux-agent runs and listens at this address, and that no firewall or proxy is in the way."
 	case api.CodeNotReady:
 		return "The agent is not ready",
 			"It has not read the switch yet. Check that Open vSwitch runs on the test server; a longer retry.max_elapsed waits longer."
 	case client.CodeUnauthorised:
-		return "The agent refuses this machine", "Check who may call it: mux-agent's --allow-cidr, or the proxy before it."
+		return "The agent refuses this machine", "Check token, client_cert_pem and client_key_pem in the provider block, and who may call the agent: its --allow-cidr, or the proxy before it."
+	case api.CodeForbidden:
+		return "The agent refuses this endpoint", "Call it by its address, or start it with --allow-host for the name."
 	case client.CodeNotAnAgent:
 		return "No mux agent at this endpoint", "Something else answered. Check the endpoint's scheme, host and port, and the proxy settings of this machine."
 	}
@@ -80,9 +100,25 @@ func facts(e *client.Error) string {
 // sentence writes an error as a sentence.
 func sentence(err error) string { return upperFirst(err.Error()) + "." }
 
+func lowerFirst(s string) string {
+	r, size := utf8.DecodeRuneInString(s)
+	return string(unicode.ToLower(r)) + s[size:]
+}
+
 func upperFirst(s string) string {
 	r, size := utf8.DecodeRuneInString(s)
 	return string(unicode.ToUpper(r)) + s[size:]
+}
+
+// portsOf names ports: "port 3 of vms17-8", "ports 0-11, 14 of vms17-8", and "all ports of vms17-8" for none.
+func portsOf(vmSet string, ports []int) string {
+	switch len(ports) {
+	case 0:
+		return "all ports of " + vmSet
+	case 1:
+		return portRef{vmSet, ports[0]}.String()
+	}
+	return fmt.Sprintf("ports %s of %s", ranges(ports), vmSet)
 }
 
 // ranges writes port indexes shortly: "0-11, 14".

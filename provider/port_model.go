@@ -1,15 +1,13 @@
 package provider
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework-timeouts/resource/timeouts"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
@@ -23,16 +21,29 @@ const (
 	destroyRestore = "restore"
 )
 
-// portModel is mux_port in configuration, plan and state.
-type portModel struct {
+// managed is what mux_port and mux_ports have in common.
+type managed struct {
 	Endpoint    types.String   `tfsdk:"endpoint"`
 	VMSet       types.String   `tfsdk:"vm_set"`
-	PortIndex   types.Int64    `tfsdk:"port_index"`
-	ActiveSide  types.String   `tfsdk:"active_side"`
-	Dropped     types.Set      `tfsdk:"dropped"`
 	DriftPolicy types.String   `tfsdk:"drift_policy"`
 	OnDestroy   types.String   `tfsdk:"on_destroy"`
 	Timeouts    timeouts.Value `tfsdk:"timeouts"`
+}
+
+// restores reports whether a port that is no longer managed is put back as it was found.
+func (m managed) restores() bool { return m.OnDestroy.ValueString() == destroyRestore }
+
+// portSettings is what a port shall be.
+type portSettings struct {
+	ActiveSide types.String `tfsdk:"active_side"`
+	Dropped    types.Set    `tfsdk:"dropped"`
+}
+
+// portModel is mux_port in configuration, plan and state.
+type portModel struct {
+	managed
+	PortIndex types.Int64 `tfsdk:"port_index"`
+	portSettings
 }
 
 func (m portModel) ref() portRef {
@@ -42,9 +53,6 @@ func (m portModel) ref() portRef {
 func (m portModel) identity() portIdentity {
 	return portIdentity{Endpoint: m.Endpoint, VMSet: m.VMSet, PortIndex: m.PortIndex}
 }
-
-// restores reports whether destroying the resource puts the port back as it was found.
-func (m portModel) restores() bool { return m.OnDestroy.ValueString() == destroyRestore }
 
 // portIdentity is what tells one mux_port from every other.
 type portIdentity struct {
@@ -62,22 +70,49 @@ type portRef struct {
 func (r portRef) String() string { return fmt.Sprintf("port %d of %s", r.port, r.vmSet) }
 
 // desired returns what the API is asked for; a null value is left alone.
-func desired(side types.String, dropped types.Set) api.Desired {
+func (s portSettings) desired() api.Desired {
 	var want api.Desired
-	if !side.IsNull() {
-		want.ActiveSide = side.ValueStringPointer()
+	if !s.ActiveSide.IsNull() {
+		want.ActiveSide = s.ActiveSide.ValueStringPointer()
 	}
-	if !dropped.IsNull() {
-		sides := make([]string, 0, len(dropped.Elements()))
-		for _, v := range dropped.Elements() {
-			if s, ok := v.(types.String); ok {
-				sides = append(sides, s.ValueString())
+	if !s.Dropped.IsNull() {
+		sides := make([]string, 0, len(s.Dropped.Elements()))
+		for _, v := range s.Dropped.Elements() {
+			if side, ok := v.(types.String); ok {
+				sides = append(sides, side.ValueString())
 			}
 		}
 		slices.Sort(sides)
 		want.Dropped = &sides
 	}
 	return want
+}
+
+// changed returns what has to be written to bring a port from the state to the plan, and no more, so that an edit of
+// timeouts flips no port. A dropped that the configuration leaves out is not written.
+func (s portSettings) changed(state portSettings, config portSettings) api.Desired {
+	want := portSettings{ActiveSide: s.ActiveSide, Dropped: config.Dropped}.desired()
+	if s.ActiveSide.Equal(state.ActiveSide) {
+		want.ActiveSide = nil
+	}
+	if s.Dropped.Equal(state.Dropped) {
+		want.Dropped = nil
+	}
+	return want
+}
+
+// observed returns the settings that the state shows of a port as it is now; drops that are not managed are left out.
+func (s portSettings) observed(now api.Status) portSettings {
+	s.ActiveSide = types.StringValue(now.ActiveSide)
+	if !s.Dropped.IsNull() {
+		s.Dropped = sidesValue(droppedSides(now))
+	}
+	return s
+}
+
+// found returns the settings of a port that is imported: all of them.
+func found(now api.Status) portSettings {
+	return portSettings{ActiveSide: types.StringValue(now.ActiveSide), Dropped: sidesValue(droppedSides(now))}
 }
 
 // droppedSides returns the sides of a port to which nothing passes.
@@ -107,65 +142,25 @@ func sidesValue(sides []string) types.Set {
 	return types.SetValueMust(types.StringType, values)
 }
 
-// Keys of the private state.
-const (
-	// keyOriginal holds the port as it was before the resource's first write, for on_destroy.
-	keyOriginal = "original"
-	// keyImported is there when the drops in the state come from an import: then nobody has said yet whether they are
-	// managed, and a configuration without them must plan nothing.
-	keyImported = "imported"
-)
-
-// private is the private state of a resource.
-type private interface {
-	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
-	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
-}
-
-// original is a port before Terraform touched it.
-type original struct {
-	ActiveSide string   `json:"active_side"`
-	Dropped    []string `json:"dropped"`
-}
-
-func saveOriginal(ctx context.Context, p private, s api.Status) diag.Diagnostics {
-	b, err := json.Marshal(original{ActiveSide: s.ActiveSide, Dropped: droppedSides(s)})
-	if err != nil {
-		return diag.Diagnostics{diag.NewErrorDiagnostic("Cannot keep the port's original state", sentence(err))}
-	}
-	return p.SetKey(ctx, keyOriginal, b)
-}
-
-// loadOriginal returns nil for a port that was imported.
-func loadOriginal(ctx context.Context, p private) (*original, diag.Diagnostics) {
-	b, diags := p.GetKey(ctx, keyOriginal)
-	if b == nil || diags.HasError() {
-		return nil, diags
-	}
-	var o original
-	if err := json.Unmarshal(b, &o); err != nil {
-		diags.AddError("Cannot read the port's original state", sentence(err))
-		return nil, diags
-	}
-	return &o, diags
-}
-
-// A mismatchError is a port that the agent reports otherwise than it was just set.
+// A mismatchError is ports that the agent reports otherwise than they were just set.
 type mismatchError struct {
-	want api.Desired
-	got  api.Status
+	want map[int]api.Desired
+	got  map[int]api.Status
 }
 
 func (e *mismatchError) Error() string {
 	var parts []string
-	if e.want.ActiveSide != nil && *e.want.ActiveSide != e.got.ActiveSide {
-		parts = append(parts, fmt.Sprintf("asked for %s, the agent reports %s", *e.want.ActiveSide, e.got.ActiveSide))
-	}
-	if got := droppedSides(e.got); e.want.Dropped != nil && !sameSides(*e.want.Dropped, got) {
-		parts = append(parts, fmt.Sprintf("asked for dropped %q, the agent reports %q", *e.want.Dropped, got))
-	}
-	if e.got.Reason != "" {
-		parts = append(parts, "the mux is unhealthy: "+e.got.Reason)
+	for _, port := range slices.Sorted(maps.Keys(e.want)) {
+		want, got := e.want[port], e.got[port]
+		if want.ActiveSide != nil && *want.ActiveSide != got.ActiveSide {
+			parts = append(parts, fmt.Sprintf("port %d: asked for %s, the agent reports %s", port, *want.ActiveSide, got.ActiveSide))
+		}
+		if dropped := droppedSides(got); want.Dropped != nil && !sameSides(*want.Dropped, dropped) {
+			parts = append(parts, fmt.Sprintf("port %d: asked for dropped %q, the agent reports %q", port, *want.Dropped, dropped))
+		}
+		if got.Reason != "" {
+			parts = append(parts, fmt.Sprintf("port %d is unhealthy: %s", port, got.Reason))
+		}
 	}
 	return strings.Join(parts, "; ")
 }

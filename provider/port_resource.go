@@ -2,15 +2,11 @@ package provider
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
-	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
-	"github.com/sonic-mux/terraform-provider-mux/internal/client"
 )
 
 var (
@@ -33,15 +29,7 @@ func (r *portResource) Metadata(_ context.Context, req resource.MetadataRequest,
 }
 
 func (r *portResource) Configure(_ context.Context, req resource.ConfigureRequest, resp *resource.ConfigureResponse) {
-	if req.ProviderData == nil {
-		return // before the provider is configured, as in validate
-	}
-	m, ok := req.ProviderData.(*meta)
-	if !ok {
-		resp.Diagnostics.AddError("Bug in the provider", fmt.Sprintf("mux_port got a %T as the provider's data.", req.ProviderData))
-		return
-	}
-	r.meta = m
+	r.meta = metaOf(req.ProviderData, &resp.Diagnostics)
 }
 
 // Create takes over a port: it keeps how the port was found, then sets it.
@@ -64,15 +52,15 @@ func (r *portResource) Create(ctx context.Context, req resource.CreateRequest, r
 	ref := plan.ref()
 	found, err := agent.Status(ctx, ref.vmSet, ref.port)
 	if err != nil {
-		resp.Diagnostics.Append(cannotCreate(ctx, agent, ref, err))
+		resp.Diagnostics.Append(cannotReach(ctx, agent, ref.vmSet, []int{ref.port}, "reading", err))
 		return
 	}
-	resp.Diagnostics.Append(saveOriginal(ctx, resp.Private, found)...)
+	resp.Diagnostics.Append(saveOriginals(ctx, resp.Private, map[int]original{ref.port: originalOf(found)})...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
 
-	err = set(ctx, agent, ref, desired(plan.ActiveSide, plan.Dropped))
+	_, err = set(ctx, agent, ref.vmSet, map[int]api.Desired{ref.port: plan.desired()})
 	if err == nil || mayHaveLanded(err) { // then Terraform must know of it, tainted
 		resp.Diagnostics.Append(resp.State.Set(ctx, plan)...)
 		resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
@@ -80,13 +68,6 @@ func (r *portResource) Create(ctx context.Context, req resource.CreateRequest, r
 	if err != nil {
 		addError(&resp.Diagnostics, explain("setting "+ref.String(), err))
 	}
-}
-
-func mayHaveLanded(err error) bool {
-	if e := (*client.Error)(nil); errors.As(err, &e) {
-		return e.MayHaveLanded
-	}
-	return true
 }
 
 // Read brings the state up to date, as far as drift_policy wants it to be.
@@ -107,8 +88,7 @@ func (r *portResource) Read(ctx context.Context, req resource.ReadRequest, resp 
 	imported := state.ActiveSide.IsNull()
 	if agent == nil {
 		if imported {
-			resp.Diagnostics.AddError("The endpoint is not known yet",
-				"An import reads the port. Apply first what the provider's endpoint is taken from, or write the endpoint out.")
+			addError(&resp.Diagnostics, endpointUnknown("An import reads the port."))
 		}
 		return // the state stays as it is until the endpoint is known
 	}
@@ -116,9 +96,9 @@ func (r *portResource) Read(ctx context.Context, req resource.ReadRequest, resp 
 	defer cancel()
 
 	ref := state.ref()
-	now, err := agent.Status(ctx, ref.vmSet, ref.port)
-	if err != nil {
-		gone, p := judgeAbsence(ctx, agent, ref, "reading "+ref.String(), err)
+	now, missing, err := find(ctx, agent, ref.vmSet, []int{ref.port}, true)
+	if missing != nil {
+		gone, p := judgeAbsence(ctx, agent, ref.vmSet, missing, "reading "+ref.String(), err)
 		if gone && !imported {
 			resp.Diagnostics.AddWarning(p.title, p.detail+"\n\nThe resource was removed from the state. If the port comes back, the next apply creates it anew.")
 			resp.State.RemoveResource(ctx)
@@ -127,16 +107,17 @@ func (r *portResource) Read(ctx context.Context, req resource.ReadRequest, resp 
 		addError(&resp.Diagnostics, p)
 		return
 	}
-	if imported || !r.meta.ignoresDrift(state.DriftPolicy) {
-		state.ActiveSide = types.StringValue(now.ActiveSide)
-		if imported || !state.Dropped.IsNull() {
-			state.Dropped = sidesValue(droppedSides(now))
-		}
+	switch {
+	case imported:
+		state.portSettings = found(now[ref.port])
+		resp.Diagnostics.Append(saveImported(ctx, resp.Private, []int{ref.port})...)
+	case !r.meta.ignoresDrift(state.DriftPolicy):
+		state.portSettings = state.observed(now[ref.port])
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, state)...)
 }
 
-// Update writes what the plan changed, and no more, so that an edit of timeouts flips no port.
+// Update writes what the plan changed.
 func (r *portResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	var plan, state, config portModel
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
@@ -155,47 +136,31 @@ func (r *portResource) Update(ctx context.Context, req resource.UpdateRequest, r
 	ctx, cancel := within(ctx, timeout)
 	defer cancel()
 
-	want := desired(plan.ActiveSide, config.Dropped)
-	// Under "ignore" the state may be old, and a new endpoint may be another switch: then everything is written.
-	corrects := r.meta.ignoresDrift(state.DriftPolicy) && !r.meta.ignoresDrift(plan.DriftPolicy)
-	if !corrects && plan.Endpoint.Equal(state.Endpoint) {
-		if plan.ActiveSide.Equal(state.ActiveSide) {
-			want.ActiveSide = nil
-		}
-		if plan.Dropped.Equal(state.Dropped) {
-			want.Dropped = nil
-		}
+	want := portSettings{ActiveSide: plan.ActiveSide, Dropped: config.Dropped}.desired()
+	if !r.meta.rewrites(state.managed, plan.managed) {
+		want = plan.changed(state.portSettings, config.portSettings)
 	}
 	ref := plan.ref()
-	if err := set(ctx, agent, ref, want); err != nil {
+	if _, err := set(ctx, agent, ref.vmSet, map[int]api.Desired{ref.port: want}); err != nil {
 		addError(&resp.Diagnostics, explain("setting "+ref.String(), err))
 		return
 	}
 	if !config.Dropped.IsNull() {
-		resp.Diagnostics.Append(resp.Private.SetKey(ctx, keyImported, nil)...)
+		resp.Diagnostics.Append(saveImported(ctx, resp.Private, nil)...)
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, plan)...)
 	resp.Diagnostics.Append(resp.Identity.Set(ctx, plan.identity())...)
 }
 
-// Delete forgets the port, or puts it back as Create found it. A port that can't be put back is a warning: a testbed that
-// is being torn down must not keep Terraform from finishing.
+// Delete forgets the port, or puts it back as Create found it.
 func (r *portResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
 	var state portModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
 	if resp.Diagnostics.HasError() || !state.restores() {
 		return
 	}
-	ref := state.ref()
-	was, diags := loadOriginal(ctx, req.Private)
+	originals, diags := loadOriginals(ctx, req.Private)
 	resp.Diagnostics.Append(diags...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	if was == nil {
-		resp.Diagnostics.Append(nothingToRestore(ref))
-		return
-	}
 	agent, diags := r.meta.agent(state.Endpoint)
 	resp.Diagnostics.Append(diags...)
 	timeout, diags := state.Timeouts.Delete(ctx, 0)
@@ -206,18 +171,8 @@ func (r *portResource) Delete(ctx context.Context, req resource.DeleteRequest, r
 	ctx, cancel := within(ctx, timeout)
 	defer cancel()
 
-	err := set(ctx, agent, ref, api.Desired{ActiveSide: &was.ActiveSide, Dropped: &was.Dropped})
-	if err == nil || client.Code(err) == api.CodeUnknownPort {
-		return
-	}
-	p := explain("restoring "+ref.String(), err)
-	resp.Diagnostics.AddWarning("The port was not restored", fmt.Sprintf("%s. %s\n\nThe resource is gone from the state. By hand, the port would have to be set to %s with dropped %q.",
-		p.title, p.detail, was.ActiveSide, was.Dropped))
-}
-
-func nothingToRestore(ref portRef) diag.Diagnostic {
-	return diag.NewWarningDiagnostic("Nothing to restore", upperFirst(ref.String())+" was imported, so Terraform does not know how it was before. "+
-		"Destroying the resource leaves the port as it is, in spite of on_destroy = \"restore\".")
+	ref := state.ref()
+	resp.Diagnostics.Append(restored(ctx, agent, ref.vmSet, []int{ref.port}, originals)...)
 }
 
 func addError(diags *diag.Diagnostics, p problem) { diags.AddError(p.title, p.detail) }

@@ -55,16 +55,16 @@ func TestPortThatIsAlreadySoDoesNotFlap(t *testing.T) {
 
 func TestAllPortsOfATestbed(t *testing.T) {
 	t.Parallel()
-	a := agenttest.Start(t, agenttest.Ports(24))
+	a := agenttest.Start(t, agenttest.Ports(manyPorts))
 	apply(t, resource.TestCase{Steps: []resource.TestStep{{
 		Config: settings(a) + `
 resource "mux_port" "all" {
-  count       = 24
+  count       = 120
   port_index  = count.index
   active_side = count.index % 2 == 0 ? "upper_tor" : "lower_tor"
 }`,
 		Check: func(s *terraform.State) error {
-			for i := range 24 {
+			for i := range manyPorts {
 				side := []string{"upper_tor", "lower_tor"}[i%2]
 				if err := agentHas(t, a, i, side, i%2)(s); err != nil {
 					return err
@@ -279,7 +279,7 @@ func TestRestoreThatFailsDoesNotStopTheDestroy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := agenttest.Start(t)
-			config := settings(a) + port(3, onLower, `on_destroy = "restore"`)
+			config := impatient(settings(a)) + port(3, onLower, `on_destroy = "restore"`)
 			apply(t, resource.TestCase{Steps: []resource.TestStep{
 				{Config: config},
 				// The fault comes between the refresh of this step's plan and its destroy.
@@ -304,6 +304,30 @@ func TestOutsideDeletion(t *testing.T) {
 	}, {
 		Config:      config,
 		ExpectError: words("Ports that exist: 0-2, 4-11"),
+	}}})
+}
+
+func TestPortThatBecomesRejected(t *testing.T) {
+	t.Parallel()
+	a := agenttest.Start(t)
+	config := settings(a) + port(3, onLower)
+	apply(t, resource.TestCase{Steps: []resource.TestStep{{
+		Config: config,
+	}, { // it stays in the state, for it is to be mended, not made anew
+		PreConfig: func() {
+			a.RemoveBridge(3)
+			a.AddBridge(3, "muxy-vms17-8-3", "enp1s0.3")
+		},
+		Config:      config,
+		ExpectError: words("The agent rejects bridge mbr-vms17-8-3 of port 3 of vms17-8"),
+	}, {
+		PreConfig: func() {
+			a.RemoveBridge(3)
+			a.AddBridge(3, "muxy-vms17-8-3", "enp1s0.3", "enp1s0.4")
+			a.WaitServed(3)
+		},
+		Config: config,
+		Check:  agentHas(t, a, 3, "lower_tor", 1),
 	}}})
 }
 
@@ -366,7 +390,7 @@ func TestSwitchRefuses(t *testing.T) {
 func TestAgentIsDown(t *testing.T) {
 	t.Parallel()
 	a := agenttest.Start(t)
-	config := settings(a) + port(3, onLower)
+	config := impatient(settings(a)) + port(3, onLower)
 	apply(t, resource.TestCase{Steps: []resource.TestStep{{
 		PreConfig:   a.Stop,
 		Config:      config,
@@ -392,7 +416,7 @@ func TestWriteThatSurelyDidNothingTaintsNothing(t *testing.T) {
 		_, _ = w.Write([]byte(`{"err_msg":"ovs-vswitchd is away"}`))
 		return true
 	})
-	config := settingsFor(endpoint, a.VMSet) + port(3, onLower)
+	config := impatient(settingsFor(endpoint, a.VMSet)) + port(3, onLower)
 	apply(t, resource.TestCase{Steps: []resource.TestStep{{
 		Config:      config,
 		ExpectError: regexpOf("The agent is not ready", "ovs-vswitchd is away", "Attempts: [0-9]{2}"),

@@ -3,8 +3,12 @@ package provider_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/terraform-plugin-framework/providerserver"
@@ -20,7 +24,9 @@ import (
 type plugin struct {
 	t        *testing.T
 	server   tfprotov6.ProviderServer
+	schemas  *tfprotov6.GetProviderSchemaResponse
 	config   tftypes.Object // of the provider
+	typeName string         // of the resource, whose types follow
 	port     tftypes.Object
 	identity tftypes.Object
 }
@@ -33,30 +39,38 @@ type resourceState struct {
 
 func newPlugin(t *testing.T) *plugin {
 	t.Helper()
+	return newPluginFor(t, "mux_port")
+}
+
+// newPluginFor is newPlugin for another resource.
+func newPluginFor(t *testing.T, typeName string) *plugin {
+	t.Helper()
 	server, err := providerserver.NewProtocol6WithError(provider.New("test")())()
 	if err != nil {
 		t.Fatal(err)
 	}
 	schemas := must(server.GetProviderSchema(t.Context(), &tfprotov6.GetProviderSchemaRequest{}))(t)
 	identities := must(server.GetResourceIdentitySchemas(t.Context(), &tfprotov6.GetResourceIdentitySchemasRequest{}))(t)
-	object := func(v tftypes.Type) tftypes.Object {
-		o, ok := v.(tftypes.Object)
-		if !ok {
-			t.Fatalf("got a schema of type %T", v)
-		}
-		return o
-	}
 	return &plugin{
-		t: t, server: server,
-		config:   object(schemas.Provider.ValueType()),
-		port:     object(schemas.ResourceSchemas["mux_port"].ValueType()),
-		identity: object(identities.IdentitySchemas["mux_port"].ValueType()),
+		t: t, server: server, schemas: schemas, typeName: typeName,
+		config:   object(t, schemas.Provider.ValueType()),
+		port:     object(t, schemas.ResourceSchemas[typeName].ValueType()),
+		identity: object(t, identities.IdentitySchemas[typeName].ValueType()),
 	}
 }
 
+func object(t *testing.T, v tftypes.Type) tftypes.Object {
+	t.Helper()
+	o, ok := v.(tftypes.Object)
+	if !ok {
+		t.Fatalf("got a schema of type %T", v)
+	}
+	return o
+}
+
 // must returns the first result, and fails the test when there is an error.
-func must[T any](v T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
@@ -127,7 +141,17 @@ func (p *plugin) configure(set attrs, deferral bool) *tfprotov6.ConfigureProvide
 // use configures the plugin for an agent.
 func (p *plugin) use(a *agenttest.Agent) {
 	p.t.Helper()
-	p.quiet(p.configure(attrs{"endpoint": a.URL, "vm_set": a.VMSet}, false).Diagnostics)
+	p.useFor(a.URL, a.VMSet)
+}
+
+// useFor configures the plugin for an endpoint, with a budget short enough for tests.
+func (p *plugin) useFor(endpoint, vmSet string) {
+	p.t.Helper()
+	retry := object(p.t, p.config.AttributeTypes["retry"])
+	p.quiet(p.configure(attrs{
+		"endpoint": endpoint, "vm_set": vmSet,
+		"retry": p.value(retry, attrs{"max_elapsed": "500ms", "min_delay": "5ms", "max_delay": "20ms"}),
+	}, false).Diagnostics)
 }
 
 // apply plans and applies a configuration, null for a destroy, and returns what was said on the way.
@@ -137,7 +161,7 @@ func (p *plugin) apply(prior resourceState, config tftypes.Value) (resourceState
 		prior.value = tftypes.NewValue(p.port, nil)
 	}
 	plan := must(p.server.PlanResourceChange(p.t.Context(), &tfprotov6.PlanResourceChangeRequest{
-		TypeName: "mux_port", PriorState: p.pack(p.port, prior.value), PriorPrivate: prior.private,
+		TypeName: p.typeName, PriorState: p.pack(p.port, prior.value), PriorPrivate: prior.private,
 		ProposedNewState: p.pack(p.port, config), Config: p.pack(p.port, config),
 	}))(p.t)
 	words := said(plan.Diagnostics)
@@ -145,7 +169,7 @@ func (p *plugin) apply(prior resourceState, config tftypes.Value) (resourceState
 		return prior, words
 	}
 	done := must(p.server.ApplyResourceChange(p.t.Context(), &tfprotov6.ApplyResourceChangeRequest{
-		TypeName: "mux_port", PriorState: p.pack(p.port, prior.value),
+		TypeName: p.typeName, PriorState: p.pack(p.port, prior.value),
 		PlannedState: plan.PlannedState, PlannedPrivate: plan.PlannedPrivate, Config: p.pack(p.port, config),
 	}))(p.t)
 	return resourceState{p.unpack(p.port, done.NewState), done.Private}, strings.TrimSpace(words + "\n" + said(done.Diagnostics))
@@ -159,7 +183,7 @@ func (p *plugin) destroy(prior resourceState) (resourceState, string) {
 func (p *plugin) read(s resourceState) (resourceState, string) {
 	p.t.Helper()
 	resp := must(p.server.ReadResource(p.t.Context(), &tfprotov6.ReadResourceRequest{
-		TypeName: "mux_port", CurrentState: p.pack(p.port, s.value), Private: s.private,
+		TypeName: p.typeName, CurrentState: p.pack(p.port, s.value), Private: s.private,
 	}))(p.t)
 	return resourceState{p.unpack(p.port, resp.NewState), resp.Private}, said(resp.Diagnostics)
 }
@@ -167,7 +191,7 @@ func (p *plugin) read(s resourceState) (resourceState, string) {
 // imported imports and reads what req names.
 func (p *plugin) imported(req tfprotov6.ImportResourceStateRequest) resourceState {
 	p.t.Helper()
-	req.TypeName = "mux_port"
+	req.TypeName = p.typeName
 	resp := must(p.server.ImportResourceState(p.t.Context(), &req))(p.t)
 	p.quiet(resp.Diagnostics)
 	one := resp.ImportedResources[0]
@@ -215,7 +239,7 @@ func TestWarningWhenTheRestoreFails(t *testing.T) {
 	}
 	a.FailNext(3, "OFPFMFC_TABLE_FULL")
 	s, words = p.destroy(s)
-	mustSay(t, words, "WARNING: The port was not restored", "OFPFMFC_TABLE_FULL", "set to upper_tor with dropped []")
+	mustSay(t, words, "WARNING: The port was not restored", "OFPFMFC_TABLE_FULL", "port 3: upper_tor with dropped []")
 	if !s.value.IsNull() {
 		t.Error("the port is still in the state")
 	}
@@ -229,7 +253,7 @@ func TestImportedPortHasNothingToRestore(t *testing.T) {
 	s, words := p.apply(s, p.value(p.port, attrs{
 		"vm_set": a.VMSet, "port_index": 3, "active_side": "lower_tor", "on_destroy": "restore",
 	}))
-	mustSay(t, words, "WARNING: Nothing to restore: Port 3 of vms17-8 was imported")
+	mustSay(t, words, "WARNING: Nothing to restore: Port 3 of vms17-8 came by an import")
 	_, words = p.destroy(s)
 	mustSay(t, words, "WARNING: Nothing to restore")
 	if got := look(t, a, 3).ActiveSide; got != "lower_tor" {
@@ -289,6 +313,53 @@ func TestUnknownEndpoint(t *testing.T) {
 	}
 	if diff := cmp.Diff(before.value.String(), after.value.String()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Ctrl-C: terraform asks the provider to stop, and the call that waits for an answer ends with what it knows.
+func TestStop(t *testing.T) {
+	a := agenttest.Start(t)
+	p := newPlugin(t)
+	var once sync.Once
+	p.useFor(before(t, a, func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPatch {
+			return false
+		}
+		once.Do(func() {
+			resp, err := p.server.StopProvider(context.WithoutCancel(t.Context()), &tfprotov6.StopProviderRequest{})
+			if err != nil || resp.Error != "" {
+				t.Error(err, resp)
+			}
+		})
+		_, _ = io.Copy(io.Discard, r.Body) // only then the server notices that the client is gone
+		<-r.Context().Done()
+		return true
+	}), a.VMSet)
+	s, words := p.apply(resourceState{}, p.value(p.port, attrs{"vm_set": a.VMSet, "port_index": 3, "active_side": "lower_tor"}))
+	mustSay(t, words, "ERROR: Stopped before it was done", "PATCH ", "Request id: ")
+	if s.value.IsNull() {
+		t.Error("the write may have landed, but the state does not have the port")
+	}
+}
+
+// An agent that has not read its switch yet answers 503 with Retry-After: the apply waits for it.
+func TestAgentThatIsNotReadyYet(t *testing.T) {
+	a := agenttest.Start(t)
+	a.Stop()
+	resume := a.Stall()
+	a.ResumeUnready()
+	var once sync.Once
+	p := newPlugin(t)
+	p.quiet(p.configure(attrs{"vm_set": a.VMSet, "endpoint": before(t, a, func(http.ResponseWriter, *http.Request) bool {
+		once.Do(func() { time.AfterFunc(20*time.Millisecond, resume) })
+		return false
+	})}, false).Diagnostics)
+	_, words := p.apply(resourceState{}, p.value(p.port, attrs{"vm_set": a.VMSet, "port_index": 3, "active_side": "lower_tor"}))
+	if words != "" {
+		t.Error(words)
+	}
+	if got := look(t, a, 3).ActiveSide; got != "lower_tor" {
+		t.Errorf("the port is on %s", got)
 	}
 }
 

@@ -13,7 +13,10 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/int64validator"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/function"
+	"github.com/hashicorp/terraform-plugin-framework/list"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
@@ -24,12 +27,18 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/internal/client"
 )
 
-var _ provider.Provider = (*muxProvider)(nil)
+var (
+	_ provider.Provider                  = (*muxProvider)(nil)
+	_ provider.ProviderWithFunctions     = (*muxProvider)(nil)
+	_ provider.ProviderWithActions       = (*muxProvider)(nil)
+	_ provider.ProviderWithListResources = (*muxProvider)(nil)
+)
 
 // Environment variables that stand in for the attributes of the same name.
 const (
 	envEndpoint = "MUX_ENDPOINT"
 	envVMSet    = "MUX_VM_SET"
+	envToken    = "MUX_TOKEN"
 )
 
 // New returns what makes a provider of the given version.
@@ -42,6 +51,11 @@ type muxProvider struct{ version string }
 type providerModel struct {
 	Endpoint              types.String `tfsdk:"endpoint"`
 	VMSet                 types.String `tfsdk:"vm_set"`
+	Token                 types.String `tfsdk:"token"`
+	CACertPEM             types.String `tfsdk:"ca_cert_pem"`
+	ClientCertPEM         types.String `tfsdk:"client_cert_pem"`
+	ClientKeyPEM          types.String `tfsdk:"client_key_pem"`
+	InsecureSkipVerify    types.Bool   `tfsdk:"insecure_skip_verify"`
 	RequestTimeout        types.String `tfsdk:"request_timeout"`
 	Retry                 types.Object `tfsdk:"retry"`
 	MaxConcurrentRequests types.Int64  `tfsdk:"max_concurrent_requests"`
@@ -75,6 +89,29 @@ func (p *muxProvider) Schema(_ context.Context, _ provider.SchemaRequest, resp *
 					"May be set by the environment variable `" + envVMSet + "`.",
 				Optional:   true,
 				Validators: []validator.String{vmSetValidator()},
+			},
+			"token": schema.StringAttribute{
+				MarkdownDescription: "Bearer token for agents that ask for one (`mux-agent serve --token-file`). Over `http` it can be read on the way. " +
+					"May be set by the environment variable `" + envToken + "`.",
+				Optional:  true,
+				Sensitive: true,
+			},
+			"ca_cert_pem": schema.StringAttribute{
+				MarkdownDescription: "Certificates of the authority that signed the agents' certificates, as PEM. By default those that the system trusts.",
+				Optional:            true,
+			},
+			"client_cert_pem": schema.StringAttribute{
+				MarkdownDescription: "Certificate to show to agents that ask for one (`mux-agent serve --client-ca`), as PEM. Goes with `client_key_pem`.",
+				Optional:            true,
+			},
+			"client_key_pem": schema.StringAttribute{
+				MarkdownDescription: "Private key of `client_cert_pem`, as PEM.",
+				Optional:            true,
+				Sensitive:           true,
+			},
+			"insecure_skip_verify": schema.BoolAttribute{
+				MarkdownDescription: "Trust every certificate. Who can reach the network can then read the token and answer in the agent's place.",
+				Optional:            true,
 			},
 			"request_timeout": schema.StringAttribute{
 				MarkdownDescription: "How long one try of a request may take, as a duration. Default `" + client.DefaultRequestTimeout.String() + "`.",
@@ -149,6 +186,11 @@ func (p *muxProvider) Configure(ctx context.Context, req provider.ConfigureReque
 	if !config.Retry.IsNull() && !config.Retry.IsUnknown() {
 		resp.Diagnostics.Append(config.Retry.As(ctx, &retry, objectOptions)...)
 	}
+	tlsConfig, err := client.TLSConfig(config.CACertPEM.ValueString(), config.ClientCertPEM.ValueString(), config.ClientKeyPEM.ValueString(),
+		config.InsecureSkipVerify.ValueBool())
+	if err != nil && !config.CACertPEM.IsUnknown() && !config.ClientCertPEM.IsUnknown() && !config.ClientKeyPEM.IsUnknown() {
+		resp.Diagnostics.AddError("Bad certificate or key", sentence(err))
+	}
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -158,6 +200,8 @@ func (p *muxProvider) Configure(ctx context.Context, req provider.ConfigureReque
 		MinDelay:       duration(retry.MinDelay, client.DefaultMinDelay),
 		MaxDelay:       duration(retry.MaxDelay, client.DefaultMaxDelay),
 		MaxConcurrent:  int(config.MaxConcurrentRequests.ValueInt64()),
+		Token:          orEnv(config.Token, envToken).ValueString(),
+		TLS:            tlsConfig,
 		UserAgent:      "terraform-provider-mux/" + p.version,
 		OnTry:          logTry,
 	})
@@ -165,14 +209,26 @@ func (p *muxProvider) Configure(ctx context.Context, req provider.ConfigureReque
 		resp.Diagnostics.AddAttributeError(path.Root("retry"), "min_delay is longer than max_delay",
 			fmt.Sprintf("min_delay is %s and max_delay is %s. Set both so that min_delay is the shorter one.", cfg.MinDelay, cfg.MaxDelay))
 	}
-	resp.ResourceData = m
+	resp.ResourceData, resp.DataSourceData, resp.ActionData, resp.ListResourceData = m, m, m, m
 }
 
 func (p *muxProvider) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{newPort}
+	return []func() resource.Resource{newPort, newPorts}
 }
 
-func (p *muxProvider) DataSources(context.Context) []func() datasource.DataSource { return nil }
+func (p *muxProvider) DataSources(context.Context) []func() datasource.DataSource {
+	return []func() datasource.DataSource{newPortDataSource, newPortsDataSource, newFlapCountersDataSource}
+}
+
+func (p *muxProvider) Functions(context.Context) []func() function.Function {
+	return []func() function.Function{newOtherSide, newParsePortID}
+}
+
+func (p *muxProvider) Actions(context.Context) []func() action.Action { return newActions() }
+
+func (p *muxProvider) ListResources(context.Context) []func() list.ListResource {
+	return []func() list.ListResource{newPortList}
+}
 
 // orEnv returns the attribute, or the environment variable when the attribute is not in the configuration. What is
 // unknown at plan time stays unknown: it will be known, and may differ from the environment.

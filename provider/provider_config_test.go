@@ -107,7 +107,7 @@ func TestInvalidConfiguration(t *testing.T) {
 		"endpoint without a scheme": {with(agent, attrs{"endpoint": "10.0.0.64:8080"}), port, "it has no scheme"},
 		"empty vm_set":              {with(agent, attrs{"vm_set": ""}), port, `such as "vms17-8"`},
 		"no endpoint":               {attrs{"vm_set": "vms17-8"}, port, "Nothing says which agent serves this resource"},
-		"no vm_set":                 {attrs{"endpoint": "http://127.0.0.1:1"}, port, "Nothing says to which testbed this port belongs"},
+		"no vm_set":                 {attrs{"endpoint": "http://127.0.0.1:1"}, port, "Nothing says to which testbed this belongs"},
 		"timeout without a unit":    {with(agent, attrs{"request_timeout": "10"}), port, "must be a positive duration"},
 		"no time at all":            {with(agent, attrs{"request_timeout": "0s"}), port, "must be a positive duration"},
 		"negative delay":            {with(agent, retry("-1s", nil)), port, "must be a positive duration"},

@@ -16,11 +16,13 @@ import (
 	"strings"
 	"testing"
 
+	fwprovider "github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	"github.com/hashicorp/terraform-plugin-testing/plancheck"
 	"github.com/hashicorp/terraform-plugin-testing/terraform"
+	"github.com/hashicorp/terraform-plugin-testing/tfversion"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
@@ -28,7 +30,21 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/provider"
 )
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	if os.Getenv("TF_PLUGIN_MAGIC_COOKIE") != "" { // terraform has started this binary as the provider
+		name, build := "sonic-mux/mux", provider.New("test")
+		if filepath.Base(os.Args[0]) == "terraform-provider-nothing" {
+			name, build = "hashicorp/nothing", func() fwprovider.Provider { return nothing{} }
+		}
+		err := providerserver.Serve(context.Background(), build, providerserver.ServeOpts{Address: "registry.terraform.io/" + name})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(run(m))
+}
 
 // run keeps a person's own settings out of the tests.
 func run(m *testing.M) int {
@@ -44,14 +60,14 @@ func run(m *testing.M) int {
 		return 1
 	}
 	_ = os.Setenv("TF_CLI_CONFIG_FILE", empty)
-	for _, name := range []string{"MUX_ENDPOINT", "MUX_VM_SET"} {
+	for _, name := range []string{"MUX_ENDPOINT", "MUX_VM_SET", "MUX_TOKEN"} {
 		_ = os.Unsetenv(name)
 	}
 	return m.Run()
 }
 
 // needTerraform skips a test where there is no terraform, which is a failure in CI.
-func needTerraform(t *testing.T) {
+func needTerraform(t testing.TB) {
 	t.Helper()
 	if os.Getenv("TF_ACC_TERRAFORM_PATH") != "" {
 		return
@@ -76,6 +92,13 @@ func apply(t *testing.T, c resource.TestCase) {
 	resource.UnitTest(t, c)
 }
 
+// applyFrom is apply for what older versions of terraform cannot do; it is tested over the protocol as well.
+func applyFrom(t *testing.T, version tfversion.TerraformVersionCheck, c resource.TestCase) {
+	t.Helper()
+	c.TerraformVersionChecks = []tfversion.TerraformVersionCheck{version}
+	apply(t, c)
+}
+
 // settings is a provider block for an agent, with waits short enough for tests.
 func settings(a *agenttest.Agent, more ...string) string { return settingsFor(a.URL, a.VMSet, more...) }
 
@@ -89,6 +112,9 @@ provider "mux" {
 }
 `, endpoint, vmSet, strings.Join(more, "\n  "))
 }
+
+// impatient shortens the budget in settings where it is to be spent.
+func impatient(settings string) string { return strings.Replace(settings, `"5s"`, `"1s"`, 1) }
 
 // port is a mux_port.p with the given lines.
 func port(index int, lines ...string) string {
@@ -169,7 +195,7 @@ func words(s string) *regexp.Regexp {
 }
 
 // before puts a handler before an agent. It answers a request itself by returning true.
-func before(t *testing.T, a *agenttest.Agent, handle func(http.ResponseWriter, *http.Request) bool) string {
+func before(t testing.TB, a *agenttest.Agent, handle func(http.ResponseWriter, *http.Request) bool) string {
 	t.Helper()
 	target, err := url.Parse(a.URL)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 
+	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 	"github.com/sonic-mux/terraform-provider-mux/internal/client"
 )
 
@@ -20,6 +21,14 @@ var vmSetPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 
 func vmSetValidator() validator.String {
 	return stringvalidator.RegexMatches(vmSetPattern, `must be letters, digits, ".", "_" or "-", such as "vms17-8"`)
+}
+
+// sideValidator accepts a ToR side.
+func sideValidator() validator.String { return stringvalidator.OneOf(api.UpperToR, api.LowerToR) }
+
+// anySideValidator accepts every side of a mux.
+func anySideValidator() validator.String {
+	return stringvalidator.OneOf(api.NIC, api.UpperToR, api.LowerToR)
 }
 
 // endpointValidator accepts what client.ParseEndpoint accepts.

@@ -3,10 +3,12 @@ package client
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 )
@@ -34,23 +36,74 @@ func (c *Client) Patch(ctx context.Context, vmSet string, patch api.Patch) (api.
 	return c.muxes(ctx, request{method: http.MethodPatch, path: api.VMSetPath(vmSet), body: patch})
 }
 
-// Set brings one port to the desired state: with one Patch, or where the service knows none, with one POST after the
-// other, which is not atomic. It returns the status that the agent then reports, which may differ from what was asked
-// when somebody else is quicker.
+// Set brings one port to the desired state and returns the status that the agent then reports; see SetPorts.
 func (c *Client) Set(ctx context.Context, vmSet string, port int, want api.Desired) (api.Status, error) {
-	muxes, err := c.Patch(ctx, vmSet, api.Patch{Ports: map[string]api.Desired{strconv.Itoa(port): want}})
-	if Code(err) == api.CodeMethodNotAllowed {
-		return c.setByPost(ctx, vmSet, port, want)
+	got, err := c.SetPorts(ctx, vmSet, map[int]api.Desired{port: want})
+	return got[port], err
+}
+
+// SetPorts brings ports to the desired state: with one Patch, or where the service knows none, with one POST after the
+// other for each port, which is not atomic. It returns the status that the agent then reports, which may differ from what
+// was asked when somebody else is quicker. On a failure it returns the status of those ports of which it is known.
+func (c *Client) SetPorts(ctx context.Context, vmSet string, want map[int]api.Desired) (map[int]api.Status, error) {
+	patch := api.Patch{Ports: map[string]api.Desired{}}
+	for port, desired := range want {
+		patch.Ports[strconv.Itoa(port)] = desired
 	}
-	if err != nil {
-		return api.Status{}, err
+	muxes, err := c.Patch(ctx, vmSet, patch)
+	e := (*Error)(nil)
+	switch {
+	case Code(err) == api.CodeMethodNotAllowed:
+		return c.setByPosts(ctx, vmSet, want)
+	case errors.As(err, &e):
+		return ByPort(e.Muxes), err
 	}
+	return ByPort(muxes), nil
+}
+
+// ByPort orders statuses by their port's index.
+func ByPort(muxes api.Muxes) map[int]api.Status {
+	ports := make(map[int]api.Status, len(muxes))
 	for _, s := range muxes {
-		if s.PortIndex == port {
-			return s, nil
+		ports[s.PortIndex] = s
+	}
+	return ports
+}
+
+// setByPosts sets ports beside each other. Its error is that of one port, with the others that failed.
+func (c *Client) setByPosts(ctx context.Context, vmSet string, want map[int]api.Desired) (map[int]api.Status, error) {
+	var (
+		wg     sync.WaitGroup
+		mu     sync.Mutex
+		got    = map[int]api.Status{}
+		failed = map[int]error{}
+	)
+	for port, desired := range want {
+		wg.Go(func() {
+			s, err := c.setByPost(ctx, vmSet, port, desired)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed[port] = err
+				return
+			}
+			got[port] = s
+		})
+	}
+	wg.Wait()
+	if len(failed) == 0 {
+		return got, nil
+	}
+	ports := slices.Sorted(maps.Keys(failed))
+	err := failed[ports[0]]
+	if e := (*Error)(nil); errors.As(err, &e) && len(want) > 1 {
+		e.MayHaveLanded = e.MayHaveLanded || len(got) > 0
+		e.Failed = map[string]api.Failure{}
+		for _, port := range ports[1:] {
+			e.Failed["port "+strconv.Itoa(port)] = api.Failure{Code: Code(failed[port]), ErrMsg: failed[port].Error()}
 		}
 	}
-	return c.Status(ctx, vmSet, port)
+	return got, err
 }
 
 func (c *Client) setByPost(ctx context.Context, vmSet string, port int, want api.Desired) (api.Status, error) {

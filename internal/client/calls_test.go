@@ -158,3 +158,41 @@ func TestSetByPostThatStopsHalfWayMayHaveLanded(t *testing.T) {
 		t.Errorf("the side was set before the drop failed: %+v", e)
 	}
 }
+
+func TestSetPortsPostsToEachWhereThereIsNoPatch(t *testing.T) {
+	port4 := port3
+	port4.PortIndex, port4.Bridge = 4, "mbr-vms17-8-4"
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method + " " + r.URL.Path {
+		case "POST /mux/vms17-8/3":
+			ok(port3)(w, r)
+		case "POST /mux/vms17-8/4":
+			ok(port4)(w, r)
+		case "POST /mux/vms17-8/5", "POST /mux/vms17-8/6":
+			refuse(404, "", "Unknown bridge, vm_set=vms17-8")(w, r)
+		default:
+			refuse(405, "", "<MethodNotAllowed '405: Method Not Allowed'>")(w, r)
+		}
+	})
+	c := dial(t, s.URL)
+	upper := api.UpperToR
+	want := map[int]api.Desired{3: {ActiveSide: &upper}, 4: {ActiveSide: &upper}}
+	good := map[int]api.Status{3: port3, 4: port4}
+	got, err := c.SetPorts(t.Context(), "vms17-8", want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(good, got); diff != "" {
+		t.Error(diff)
+	}
+
+	want[5], want[6] = want[3], want[3]
+	got, err = c.SetPorts(t.Context(), "vms17-8", want)
+	e := failure(t, err, api.CodeUnknownPort)
+	if !e.MayHaveLanded || e.URL != s.URL+"/mux/vms17-8/5" || e.Failed["port 6"].Code != api.CodeUnknownPort {
+		t.Errorf("got %+v, want the first failure with the others in it", e)
+	}
+	if diff := cmp.Diff(good, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -2,12 +2,14 @@
 //
 // The provider, the command line and the tests share it. It owns everything between a method call and the wire: the
 // time that a try and a call may take, which failures are tried again, the request id by which the agent recognises a
-// repeat, the number of requests that are on their way at once, and errors that say what was asked and what came back.
+// repeat, the number of requests that are on their way at once, reads that are shared, the breaker that spares the wait for
+// an agent that is down, and errors that say what was asked and what came back.
 // It knows nothing of Terraform. It serves mux_simulator.py as well as the agent, as far as that service goes.
 package client
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -38,6 +40,8 @@ type Config struct {
 	MaxDelay       time.Duration // no wait is longer, whatever Retry-After says
 	MaxConcurrent  int           // requests on their way to the endpoint at once
 	UserAgent      string
+	Token          string      // sent as a bearer token; "" for none
+	TLS            *tls.Config // for an https endpoint, see TLSConfig; nil is what the system trusts
 	// OnTry, when set, hears of every try when it ended. It is called from any goroutine, with the context of the call.
 	OnTry func(context.Context, Try)
 }
@@ -51,12 +55,15 @@ type Try struct {
 	Took        time.Duration
 }
 
-// A Client calls one agent. It is safe for concurrent use and keeps connections open between calls.
+// A Client calls one agent. It is safe for concurrent use and keeps connections open between calls. After a call that spent
+// its whole MaxElapsed on an agent that is down, other calls fail at once for as long, with Repeated set.
 type Client struct {
 	cfg       Config
 	endpoint  string
 	transport *http.Transport
 	slots     chan struct{}
+	breaker   breaker
+	shares    shares
 }
 
 // New returns a client of cfg.Endpoint. It does not connect.
@@ -77,8 +84,10 @@ func New(cfg Config) (*Client, error) {
 			Proxy:               http.ProxyFromEnvironment,
 			MaxIdleConnsPerHost: cfg.MaxConcurrent,
 			IdleConnTimeout:     30 * time.Second,
+			TLSClientConfig:     cfg.TLS,
 		},
-		slots: make(chan struct{}, cfg.MaxConcurrent),
+		slots:  make(chan struct{}, cfg.MaxConcurrent),
+		shares: shares{reads: map[string]*share{}},
 	}, nil
 }
 
@@ -142,7 +151,13 @@ func (c *Client) do(ctx context.Context, r request, out any) error {
 	if r.method != http.MethodGet {
 		t.reqID = uuid.NewString()
 		target += "?reqId=" + t.reqID
+		c.shares.wrote()
+		defer c.shares.wrote()
 	}
+	if cause := c.breaker.failure(); cause != nil {
+		return t.skipped(cause)
+	}
+	t.answersBefore = c.breaker.count()
 	var body any
 	if r.body != nil {
 		b, err := json.Marshal(r.body)
@@ -166,6 +181,9 @@ func (c *Client) do(ctx context.Context, r request, out any) error {
 	req.Header.Set("Accept", "application/json")
 	if c.cfg.UserAgent != "" {
 		req.Header.Set("User-Agent", c.cfg.UserAgent)
+	}
+	if c.cfg.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.cfg.Token)
 	}
 
 	// A client for each call is cheap, and its hooks then know the call: CheckRetry sees no method, Backoff no context.

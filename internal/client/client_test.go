@@ -376,6 +376,7 @@ func TestCodes(t *testing.T) {
 		{"Python: media", refuse(415, "", "<UnsupportedMediaType>"), api.CodeMediaType},
 		{"Python: bad request", refuse(400, "", "<BadRequest '400: Bad Request'>"), api.CodeBadRequest},
 		{"401", refuse(401, "", "who are you"), client.CodeUnauthorised},
+		{"401 of the agent", refuse(401, api.CodeUnauthorized, "a token is needed"), client.CodeUnauthorised},
 		{"403 without JSON", text(403, "text/plain", "forbidden"), client.CodeUnauthorised},
 		{"413", refuse(413, "", "too large"), api.CodeTooLarge},
 		{"501", refuse(501, "", "no"), api.CodeInternal},

@@ -37,6 +37,8 @@ type Error struct {
 	ReqID  string // the same for all tries; "" on reads
 	// Attempts counts the tries.
 	Attempts int
+	// Repeated is true when another call has failed for the same reason and its caller got the whole story.
+	Repeated bool
 	// MayHaveLanded is true when a try may have changed the switch although the call failed.
 	MayHaveLanded bool
 	// Failed and Muxes are the agent's account of a call on many ports, by bridge.
@@ -141,8 +143,8 @@ func (t *tries) refused(resp *http.Response, body []byte) (failure *Error, retry
 
 // codeOf takes the agent's code. mux_simulator.py sends none; its words and the status tell.
 func codeOf(resp *http.Response, said api.Error) string {
-	if code := resp.Header.Get(api.ErrorCodeHeader); code != "" {
-		return code
+	if code := resp.Header.Get(api.ErrorCodeHeader); code != "" && resp.StatusCode != http.StatusUnauthorized {
+		return code // and 401 has one code, whoever says it
 	}
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:

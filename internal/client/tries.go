@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -39,12 +40,15 @@ type tries struct {
 	reqID    string
 	deadline time.Time
 
+	answersBefore uint64 // breaker.count when the call began
+
 	made   int           // tries that were sent or at least dialled
 	sent   bool          // the last try reached the point of writing to a connection
 	landed bool          // some try may have changed the switch
 	last   *Error        // the last failure; nil after a success
 	answer []byte        // the body of the last answer
 	wait   time.Duration // before the next try
+	spent  bool          // the budget would not last for another try
 }
 
 // RoundTrip makes one try: it waits for a slot, sends, and reads the whole body, so that a body that breaks is a failed
@@ -96,6 +100,9 @@ func (t *tries) exchange(req *http.Request) (*http.Response, error) {
 // check is the CheckRetry hook.
 func (t *tries) check(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	failure, retry := t.judge(resp, err)
+	if failure == nil || resp != nil && !isDown(failure) {
+		t.client.breaker.answered()
+	}
 	if failure == nil {
 		t.last = nil
 		return false, nil
@@ -116,11 +123,12 @@ func (t *tries) check(ctx context.Context, resp *http.Response, err error) (bool
 	case once:
 		retry = false
 	}
-	if !retry {
+	if !retry || t.client.breaker.failure() != nil {
 		return false, nil
 	}
 	t.wait = t.delay(resp)
 	if time.Now().Add(t.wait).After(t.deadline) {
+		t.spent = true
 		return false, nil // the next try would come too late: say now what is wrong
 	}
 	return true, nil
@@ -146,9 +154,14 @@ func (t *tries) unanswered(err error) (failure *Error, retry bool) {
 		err = wrapped.Err // its text repeats the method and the URL
 	}
 	e := &Error{Code: CodeUnreachable, Err: err}
-	switch untrusted := (*tls.CertificateVerificationError)(nil); {
+	untrusted, alert := (*tls.CertificateVerificationError)(nil), (*net.OpError)(nil)
+	switch {
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &untrusted):
 		t.sent = false // the connection was never good for a request
+		return e, false
+	case errors.As(err, &alert) && alert.Op == "remote error": // a TLS alert (crypto/tls): our certificate was refused
+		t.sent = false
+		e.Code = CodeUnauthorised
 		return e, false
 	case errors.Is(err, context.Canceled):
 		e.Code = CodeCancelled
@@ -196,6 +209,13 @@ func (t *tries) failed(ctx context.Context, err error) error {
 	e.MayHaveLanded = t.landed
 	if ctx.Err() != nil {
 		e.Stopped = context.Cause(ctx)
+	}
+	if e.Stopped == nil && isDown(e) && !t.deadline.IsZero() { // a stream has no budget to spend
+		if t.spent || !time.Now().Before(t.deadline) {
+			e.Repeated = !t.client.breaker.open(t.answersBefore, e, t.client.cfg.MaxElapsed)
+		} else {
+			e.Repeated = t.client.breaker.failure() != nil
+		}
 	}
 	return e
 }

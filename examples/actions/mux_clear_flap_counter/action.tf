@@ -1,0 +1,3 @@
+action "mux_clear_flap_counter" "all" {
+  config {}
+}

@@ -1,0 +1,7 @@
+terraform {
+  required_providers {
+    mux = {
+      source = "sonic-mux/mux"
+    }
+  }
+}

@@ -1,0 +1,17 @@
+provider "mux" {}
+
+# Its agent is not there.
+override_resource {
+  target = mux_port.other_testbed
+}
+
+run "ports_are_as_written" {
+  assert {
+    condition     = mux_port.server0.vm_set == "vms17-8" && mux_port.server0.active_side == "upper_tor"
+    error_message = "Port 0 is not as it was set."
+  }
+  assert {
+    condition     = mux_port.server1.dropped == toset(["lower_tor"])
+    error_message = "Port 1 does not drop the lower ToR."
+  }
+}

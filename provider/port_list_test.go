@@ -1,0 +1,89 @@
+package provider_test
+
+import (
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
+)
+
+// list returns what a list block finds.
+func (p *plugin) list(set attrs, resources bool, limit int64) []tfprotov6.ListResourceResult {
+	p.t.Helper()
+	server, ok := p.server.(tfprotov6.ListResourceServer)
+	if !ok {
+		p.t.Fatal("the provider lists nothing")
+	}
+	typ := object(p.t, p.schemas.ListResourceSchemas["mux_port"].ValueType())
+	stream := must(server.ListResource(p.t.Context(), &tfprotov6.ListResourceRequest{
+		TypeName: "mux_port", Config: p.pack(typ, p.value(typ, set)), IncludeResource: resources, Limit: limit,
+	}))(p.t)
+	var all []tfprotov6.ListResourceResult
+	for r := range stream.Results {
+		all = append(all, r)
+	}
+	return all
+}
+
+func TestListPorts(t *testing.T) {
+	a := agenttest.Start(t, agenttest.Ports(3))
+	a.Flip(1)
+	p := newPlugin(t)
+	p.use(a)
+	results := p.list(attrs{}, true, 100)
+	if len(results) != 3 {
+		t.Fatalf("got %d ports, want 3", len(results))
+	}
+	for i, r := range results {
+		p.quiet(r.Diagnostics)
+		side, name := "upper_tor", "Port 0 of vms17-8, upper_tor"
+		if i == 1 {
+			side, name = "lower_tor", "Port 1 of vms17-8, lower_tor"
+		}
+		if i < 2 && r.DisplayName != name {
+			t.Errorf("port %d is shown as %q, want %q", i, r.DisplayName, name)
+		}
+		identity := p.unpack(p.identity, r.Identity.IdentityData)
+		if want := p.value(p.identity, attrs{"vm_set": "vms17-8", "port_index": i}); !identity.Equal(want) {
+			t.Errorf("got identity %s, want %s", identity, want)
+		}
+		resource := p.unpack(p.port, r.Resource)
+		if want := p.value(p.port, attrs{"vm_set": "vms17-8", "port_index": i, "active_side": side, "dropped": []string{}}); !resource.Equal(want) {
+			t.Errorf("got resource %s, want %s", resource, want)
+		}
+		// What the list finds can be imported.
+		s := p.imported(tfprotov6.ImportResourceStateRequest{Identity: r.Identity})
+		if !s.value.Equal(resource) {
+			t.Errorf("the import is %s, want %s", s.value, resource)
+		}
+	}
+	if n := len(p.list(attrs{}, false, 2)); n != 2 {
+		t.Errorf("got %d ports, want no more than the limit of 2", n)
+	}
+
+	other := agenttest.Start(t, agenttest.VMSet("vms21-1"), agenttest.Ports(1))
+	results = p.list(attrs{"endpoint": other.URL, "vm_set": "vms21-1"}, false, 100)
+	if len(results) != 1 || results[0].Resource != nil {
+		t.Fatalf("got %+v", results)
+	}
+	identity := p.unpack(p.identity, results[0].Identity.IdentityData)
+	if want := p.value(p.identity, attrs{"endpoint": other.URL, "vm_set": "vms21-1", "port_index": 0}); !identity.Equal(want) {
+		t.Errorf("got identity %s, want %s", identity, want)
+	}
+}
+
+func TestListPortsThatFails(t *testing.T) {
+	a := agenttest.Start(t, agenttest.Ports(1))
+	p := newPlugin(t)
+	p.use(a)
+	results := p.list(attrs{"vm_set": "vms99-1"}, false, 100)
+	if len(results) != 1 {
+		t.Fatalf("got %d results, want the error", len(results))
+	}
+	mustSay(t, said(results[0].Diagnostics), "ERROR: The agent serves another vm_set", "it serves vms17-8")
+
+	p = newPlugin(t)
+	p.quiet(p.configure(attrs{}, false).Diagnostics)
+	mustSay(t, said(p.list(attrs{}, false, 100)[0].Diagnostics), "ERROR: No endpoint")
+}
