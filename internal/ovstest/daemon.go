@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -26,7 +27,7 @@ func (d *Daemon) Start() {
 	if d.running() {
 		d.o.tb.Fatalf("%s runs already", d.name)
 	}
-	args := append(d.args[:len(d.args):len(d.args)],
+	args := append(slices.Clip(d.args),
 		"--pidfile="+d.o.path(d.name+".pid"), "--log-file="+d.o.path(d.name+".log"), "-vconsole:off", "--no-chdir")
 	// A test's context ends before its cleanups, which still use the switch.
 	proc, err := startProcess(d.o.command(context.Background(), d.netns, d.name, args...))

@@ -8,6 +8,7 @@ package cable
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // A Side is one of the two ToR switches at the far ends of a cable.
@@ -166,10 +167,17 @@ type Sight struct {
 	Rejected string // why the bridge is no mux; "" when it is one
 	Mux      Mux
 	Flows    []Flow
+	// Life differs from that of the last Sight when the switch was restarted, or made the bridge anew; then the flows that
+	// it had are gone. 0 means that nobody knows.
+	Life int64
 	// Flushed is true when Flows were read and then removed by the switch's own preparation of the bridge.
 	Flushed bool
 	// Err is why the flows could not be read; then Flows means nothing.
 	Err error
+	// Asked is when the reading began; zero where that is not known.
+	Asked time.Time
+	// Unprepared is true when the switch has still to prepare the bridge, which it does when it is asked to read it.
+	Unprepared bool
 }
 
 // An Update asks a switch to make the flows of one bridge exactly Want, in one atomic step.

@@ -180,7 +180,7 @@ func (e *Engine) Reload(ctx context.Context) error {
 	var rejected []Rejected
 	seen := map[*mux]bool{}
 	changes := map[*mux]cable.Change{}
-	var looks []<-chan bool
+	var looks sync.WaitGroup
 	slices.SortFunc(sights, e.byPreference)
 	owner := map[int]string{}
 	for _, s := range sights {
@@ -198,7 +198,11 @@ func (e *Engine) Reload(ctx context.Context) error {
 			m = newMux(e, s)
 			e.adoptAtStart(m, s)
 		} else if s.Flushed || !m.shows(s) {
-			looks = append(looks, e.look(m, s.Flushed))
+			looks.Go(func() {
+				if !e.look(m, s.Flushed) {
+					e.notice(m, nil)
+				}
+			})
 		}
 		seen[m] = true
 		changes[m] = cable.Change{}
@@ -206,9 +210,7 @@ func (e *Engine) Reload(ctx context.Context) error {
 			changes[m] = cable.Change{Output: cable.AllRoles}
 		}
 	}
-	for _, looked := range looks {
-		<-looked
-	}
+	looks.Wait()
 	e.repair(ctx, changes)
 
 	var gone []*Snapshot
@@ -259,12 +261,17 @@ func (e *Engine) repair(ctx context.Context, changes map[*mux]cable.Change) {
 		if s.Ports.Fault() != "" {
 			continue // shown as unhealthy; nothing can be done before the port is there
 		}
+		if s.unread || s.rejected {
+			e.notice(m, nil)
+			continue // nobody knows what it does
+		}
 		change.Rewrite = !s.proper
 		calls = append(calls, &call{m: m, change: change, origin: Origin{Cause: Recovery}})
 	}
 	for _, c := range e.run(ctx, calls) {
 		if c.err != nil {
 			e.cfg.Log.Error("repair failed", "bridge", c.m.snap.Load().Bridge, "err", c.err)
+			e.notice(c.m, nil)
 		}
 	}
 }
@@ -285,7 +292,7 @@ func (e *Engine) Do(ctx context.Context, changes map[int]cable.Change, by Origin
 		calls = append(calls, &call{m: m, index: index, change: change, origin: by})
 	}
 	for _, c := range e.run(ctx, calls) {
-		res := Result{Snapshot: c.next, Err: c.err, Begun: c.begun, Side: c.side}
+		res := Result{Snapshot: c.next, Err: c.err, Begun: c.begun, Side: c.side, Queue: c.queue, Switch: c.took - c.queue}
 		if c.err != nil {
 			res.Snapshot = c.m.snap.Load()
 		}

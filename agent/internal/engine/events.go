@@ -54,7 +54,27 @@ type journal struct {
 	mu     sync.Mutex
 	recent ring
 	last   uint64 // number of the last event
+	counts Counts
 	byMux  map[string]*ring
+}
+
+// Counts are totals since the start of the agent. Nothing resets them.
+type Counts struct {
+	Flaps   uint64 // changes of side that clients asked for
+	Drift   uint64 // changes that somebody made on the switch of a mux
+	Repairs uint64 // muxes that the agent put right
+}
+
+func (c *Counts) add(ev Event) {
+	switch {
+	case ev.From == nil || ev.To == nil:
+	case ev.Cause == API && ev.From.State.Active != ev.To.State.Active:
+		c.Flaps++
+	case ev.Cause == External:
+		c.Drift++
+	case ev.Cause == Recovery && ev.To.Reason == "":
+		c.Repairs++
+	}
 }
 
 // newJournal numbers events from the time in microseconds since 1970, so that numbers rise over restarts: nobody has ten
@@ -99,6 +119,7 @@ func (j *journal) record(ev Event) Event {
 	defer j.mu.Unlock()
 	j.last++
 	ev.Seq, ev.Time = j.last, time.Now()
+	j.counts.add(ev)
 	j.recent.add(ev)
 	j.of(ev.Bridge).add(ev)
 	return ev
@@ -166,6 +187,14 @@ func (e *Engine) History(index int) []Event {
 	}
 	slices.SortFunc(events, func(a, b Event) int { return cmp.Compare(a.Seq, b.Seq) })
 	return events
+}
+
+// Counts returns what has happened to the muxes of the vm_set.
+func (e *Engine) Counts() Counts {
+	j := &e.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.counts
 }
 
 // LastEvents returns the last n events of the vm_set, oldest first.

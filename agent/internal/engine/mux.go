@@ -20,7 +20,10 @@ type Snapshot struct {
 	Reason string    // why the mux is unhealthy, where it is not simply a requested drop
 	Since  time.Time // when State last changed
 
-	proper bool // the flows on the switch are exactly those of State
+	proper   bool  // the flows on the switch are exactly those of State
+	unread   bool  // the switch could not be read when it was looked at last
+	rejected bool  // the bridge is no mux at present, for Reason
+	life     int64 // of the bridge, see cable.Sight
 }
 
 // Healthy reports whether everything passes as on a cable with nothing dropped.
@@ -36,6 +39,8 @@ type Result struct {
 	// Begun is true when the change was worked out, whatever then became of it; Side is the side that it was to take.
 	Begun bool
 	Side  cable.Side
+	// Queue is how long the change waited for those of the same mux before it, and Switch how long the switch took.
+	Queue, Switch time.Duration
 }
 
 // Origin says who asked for a change.
@@ -65,17 +70,26 @@ func (t task) run() { t() }
 
 // A mux is one cable and its queue. Whoever owns it may store snapshots; nobody else does.
 type mux struct {
-	engine *Engine
-	snap   atomic.Pointer[Snapshot]
-	late   *call // a change of which nobody knows whether it landed; touched by the owner
+	engine  *Engine
+	snap    atomic.Pointer[Snapshot]
+	changes atomic.Uint64 // counts the answers to changes, so that a reading that was taken meanwhile is not believed
 
-	mu    sync.Mutex
-	owned bool
-	queue []runner
+	// The following are touched by the owner alone.
+	late     *call     // a change of which nobody knows whether it landed
+	owed     bool      // the flows are not those of State by no one's will, and have to be put right
+	answered time.Time // when the switch last answered a change, or was given up
+	silent   time.Time // when the switch last left an owner without an answer
+
+	mu      sync.Mutex
+	owned   bool
+	queue   []runner
+	looking bool          // somebody looks at it in the background
+	again   chan struct{} // has a value when that is to be done once more
+	seen    *cable.Sight  // what is to be looked at first, nil when the bridge is to be read
 }
 
 func newMux(e *Engine, s cable.Sight) *mux {
-	m := &mux{engine: e}
+	m := &mux{engine: e, again: make(chan struct{}, 1)}
 	m.snap.Store(&Snapshot{Mux: s.Mux, Since: time.Now()})
 	return m
 }
@@ -97,6 +111,19 @@ func (m *mux) own(r runner) {
 	if m.tryOwn(r) {
 		r.run()
 	}
+}
+
+// hold waits until the caller is the owner. It must release.
+func (m *mux) hold() {
+	held := make(chan struct{})
+	m.own(task(func() { close(held) }))
+	<-held
+}
+
+// settle notes that the switch has answered a change of an owned mux. What was read before that is worth nothing.
+func (m *mux) settle() {
+	m.changes.Add(1)
+	m.answered = time.Now()
 }
 
 // release hands the mux to the next in the queue.
@@ -124,6 +151,8 @@ type call struct {
 	deadline time.Time // for leaving the queue
 
 	update  cable.Update
+	queue   time.Duration // from started to begin
+	took    time.Duration // from started to the switch's answer; queue when it was not asked
 	begun   bool
 	side    cable.Side // that the change takes
 	next    *Snapshot  // what is published when the switch confirms
@@ -142,6 +171,9 @@ func (c *call) run() {
 func (c *call) begin() bool {
 	cur := c.m.snap.Load()
 	c.next = cur
+	now := time.Now()
+	c.queue = now.Sub(c.started)
+	c.took = c.queue
 	switch {
 	case c.m.engine.stopping.Err() != nil:
 		c.end(ErrStopping)
@@ -149,10 +181,16 @@ func (c *call) begin() bool {
 	case c.ctx.Err() != nil:
 		c.end(fmt.Errorf("given up before it started: %w", context.Cause(c.ctx)))
 		return false
-	case time.Now().After(c.deadline):
+	case now.After(c.deadline):
 		c.end(&cable.SwitchError{
 			Bridge: cur.Bridge, Op: "change", Retryable: true,
 			Err: errors.New("gave up waiting for the changes before it; nothing was done"),
+		})
+		return false
+	case c.m.silent.After(c.started): // to try as well would take longer than the caller was promised
+		c.end(&cable.SwitchError{
+			Bridge: cur.Bridge, Op: "change", Retryable: true,
+			Err: errors.New("the switch did not answer the one before it; nothing was done"),
 		})
 		return false
 	case c.change.Empty():
@@ -160,6 +198,9 @@ func (c *call) begin() bool {
 		return false
 	case cur.Ports.Fault() != "":
 		c.end(&cable.SwitchError{Bridge: cur.Bridge, Op: "change", Err: errors.New(cur.Ports.Fault())})
+		return false
+	case cur.rejected:
+		c.end(&cable.SwitchError{Bridge: cur.Bridge, Op: "change", Err: errors.New(cur.Reason)})
 		return false
 	}
 	state := c.change.Apply(cur.State, c.m.engine.cfg.Random)
@@ -169,7 +210,7 @@ func (c *call) begin() bool {
 		return false
 	}
 	next := *cur
-	next.State, next.Reason, next.proper = state, "", true
+	next.State, next.Reason, next.proper, next.unread = state, "", true, false
 	if state.Active != cur.State.Active && c.origin.Cause == API {
 		next.Flaps++
 	}
@@ -184,9 +225,11 @@ func (c *call) begin() bool {
 // finish is called with the switch's answer.
 func (c *call) finish(err error) {
 	m := c.m
+	c.took = time.Since(c.started)
+	m.settle()
 	if err == nil {
-		m.late = nil
-		m.publish(c.next, c.origin, time.Since(c.started))
+		m.late, m.owed = nil, false
+		m.publish(c.next, c.origin, c.took)
 		c.end(nil)
 		return
 	}
@@ -194,15 +237,18 @@ func (c *call) finish(err error) {
 		doubt := *m.snap.Load()
 		doubt.Reason = "it is not known whether the last change was applied: " + unknown.Err.Error()
 		doubt.proper = false
-		m.snap.Store(&doubt)
-		m.late = c
-		m.engine.readBack(m)
+		m.publish(&doubt, c.origin, c.took)
+		m.late, m.silent = c, time.Now()
+		m.engine.notice(m, nil)
 	}
 	c.end(err)
 }
 
 func (c *call) end(err error) {
 	c.err = err
+	if err != nil && c.origin.Cause == Recovery {
+		c.m.owed = true
+	}
 	c.waiting.Done()
 	c.m.release()
 }

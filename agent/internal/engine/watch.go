@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -13,8 +14,8 @@ import (
 // still be building it.
 const quiet = time.Second
 
-// see is called for what the switch shows. A sight is only a hint, since a change may have been under way when it was
-// taken: where it differs from the snapshot, the mux's owner reads the bridge again and decides on that.
+// see is called for what the switch shows. Where that differs from the snapshot, the mux's owner decides, who may read the
+// bridge again: a change may have been under way.
 func (e *Engine) see(s cable.Sight) {
 	m := e.table.Load().byIndex[s.Index]
 	if m == nil || m.snap.Load().Bridge != s.Bridge {
@@ -24,41 +25,121 @@ func (e *Engine) see(s cable.Sight) {
 	if m.shows(s) {
 		return
 	}
-	e.look(m, false)
+	if s.Asked.IsZero() || s.Gone || s.Err != nil || s.Unprepared {
+		e.notice(m, nil) // to be sure
+		return
+	}
+	e.notice(m, &s)
 }
 
 // shows reports whether the snapshot says what s says.
 func (m *mux) shows(s cable.Sight) bool {
 	cur := m.snap.Load()
-	if s.Rejected != "" {
-		return s.Rejected == cur.Reason
-	}
-	if s.Gone || s.Err != nil || s.Mux != cur.Mux {
+	switch {
+	case s.Gone || s.Unprepared:
 		return false
+	case s.Err != nil:
+		return cur.unread
+	case s.Rejected != "":
+		return cur.rejected && s.Rejected == cur.Reason
+	case cur.unread || cur.rejected || s.Mux != cur.Mux || s.Life != cur.life:
+		return false
+	}
+	if fault := s.Mux.Ports.Fault(); fault != "" {
+		return fault == cur.Reason
 	}
 	r := cur.Ports.Read(s.Flows, cur.State.Active)
 	return r.State == cur.State && r.Reason == cur.Reason && r.Proper == cur.proper
 }
 
-// look has the owner of m read its bridge and act on what it sees. With flushed the agent itself has emptied the flow
-// table, so they are put back. It returns at once; the channel tells whether the bridge could be read.
-func (e *Engine) look(m *mux, flushed bool) <-chan bool {
-	looked := make(chan bool, 1)
-	m.own(task(func() {
-		started := e.goBackground(func() {
-			if flushed {
-				e.restore(m)
-			}
-			ok := e.lookOwned(m)
-			m.release()
-			looked <- ok
-		})
-		if !started {
-			m.release()
-			looked <- true
+// The pauses between looks at a mux that cannot be read, or not be put right, where nothing is seen that tells when to try.
+const (
+	firstRetry = 200 * time.Millisecond
+	lastRetry  = 5 * time.Second
+)
+
+// notice has m looked at in the background until that succeeds, and once more when somebody looks already. It begins with
+// what was seen, when there is something.
+func (e *Engine) notice(m *mux, seen *cable.Sight) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seen = seen
+	if m.looking {
+		select {
+		case m.again <- struct{}{}:
+		default:
 		}
-	}))
-	return looked
+		return
+	}
+	m.looking = e.goBackground(func() { e.lookUntilSeen(m) })
+}
+
+func (e *Engine) lookUntilSeen(m *mux) {
+	pause := firstRetry
+	for {
+		m.mu.Lock()
+		seen := m.seen
+		m.seen = nil
+		m.mu.Unlock()
+		ok := seen != nil && e.lookAt(m, *seen) || e.look(m, false)
+		m.mu.Lock()
+		if ok && len(m.again) == 0 {
+			m.looking = false
+			m.mu.Unlock()
+			return
+		}
+		m.mu.Unlock()
+		select {
+		case <-e.stopping.Done():
+			return
+		case <-m.again:
+		case <-time.After(pause):
+			pause = min(2*pause, lastRetry)
+		}
+	}
+}
+
+// look reads the bridge of m and acts on what it sees. With flushed the agent itself has emptied the flow table. It returns
+// false when the bridge could not be read, or not be put right.
+//
+// It does not keep changes waiting for the reading, which may take long: a reading is worth nothing when a change was
+// answered meanwhile. Where that happens again and again, the last one is taken as the owner.
+func (e *Engine) look(m *mux, flushed bool) bool {
+	for range optimism {
+		before := m.changes.Load()
+		s, err := e.read(m)
+		flushed = flushed || s.Flushed
+		m.hold()
+		if m.changes.Load() == before {
+			defer m.release()
+			return e.act(m, s, err, flushed)
+		}
+		m.release()
+	}
+	m.hold()
+	defer m.release()
+	s, err := e.read(m)
+	if err != nil {
+		m.silent = time.Now()
+	}
+	return e.act(m, s, err, flushed || s.Flushed)
+}
+
+// lookAt acts on what was seen of m. It returns false when that is too old, or could not be put right.
+func (e *Engine) lookAt(m *mux, s cable.Sight) bool {
+	m.hold()
+	defer m.release()
+	return s.Asked.After(m.answered) && e.act(m, s, nil, false)
+}
+
+// optimism is how often a mux is read while it may be changed.
+const optimism = 3
+
+func (e *Engine) read(m *mux) (cable.Sight, error) {
+	ctx, cancel := context.WithTimeout(e.stopping, e.cfg.Timeout)
+	defer cancel()
+	s, err := e.cfg.Switch.Read(ctx, m.snap.Load().Bridge)
+	return s, cmp.Or(err, s.Err)
 }
 
 // goBackground runs f, and returns false when the engine is stopping.
@@ -72,112 +153,125 @@ func (e *Engine) goBackground(f func()) bool {
 	return true
 }
 
-// lookOwned reads the bridge of a mux that the caller owns, and returns false when that failed.
-func (e *Engine) lookOwned(m *mux) bool {
-	cur := m.snap.Load()
-	ctx, cancel := context.WithTimeout(e.stopping, e.cfg.Timeout)
-	defer cancel()
-	s, err := e.cfg.Switch.Read(ctx, cur.Bridge)
+// act brings the snapshot of an owned mux to what was read, and returns false when that has to be done again.
+func (e *Engine) act(m *mux, s cable.Sight, err error, flushed bool) bool {
 	if e.stopping.Err() != nil {
 		return true
 	}
-	if err == nil {
-		err = s.Err
-	}
+	cur := m.snap.Load()
+	m.owed = m.owed || flushed
 	next := *cur
 	switch {
 	case err != nil:
-		next.Reason, next.proper = "the switch cannot be read: "+err.Error(), false
-		m.publish(&next, Origin{Cause: External}, 0)
-		return false
+		next.proper, next.unread = false, true
+		if !cur.unread && m.late == nil { // a doubt stays the reason, and the first reason is the most telling
+			next.Reason = "the switch cannot be read: " + err.Error()
+		}
 	case s.Gone:
-		e.forget(cur.Bridge)
-		e.record(cur.Mux, cur.condition(), nil, Origin{Cause: External}, 0)
+		if e.forget(m) {
+			e.record(cur.Mux, cur.condition(), nil, Origin{Cause: External}, 0)
+		}
 		return true
 	case s.Rejected != "":
-		next.Reason, next.proper = s.Rejected, false
+		next.Reason, next.proper, next.unread, next.rejected = s.Rejected, false, false, true
+	default:
+		return e.adopt(m, s)
+	}
+	m.publish(&next, Origin{Cause: External}, 0)
+	return err == nil
+}
+
+// adopt brings the snapshot of an owned mux to what its bridge shows. Flows that are wrong by no one's will are put right;
+// what a person did is shown and left alone.
+func (e *Engine) adopt(m *mux, s cable.Sight) bool {
+	cur := m.snap.Load()
+	next := *cur
+	next.Mux, next.life, next.unread, next.rejected = s.Mux, s.Life, false, false
+	r := next.Ports.Read(s.Flows, cur.State.Active)
+	stands := r.Proper && !s.Flushed // what was read was removed after that
+	if late := m.late; late != nil && r.Proper && r.State == late.next.State {
+		m.late = nil
+		next.State, next.Reason, next.proper, next.Flaps = r.State, "", stands, late.next.Flaps
+		m.publish(&next, late.origin, time.Since(late.started))
+		if m.owed = !stands; m.owed {
+			return e.restore(m)
+		}
+		return true
+	}
+	m.late = nil
+	if fault := s.Mux.Ports.Fault(); fault != "" {
+		// The flows point at a port that is not there. What was wanted is put back when it is.
+		next.Reason, next.proper, m.owed = fault, false, true
 		m.publish(&next, Origin{Cause: External}, 0)
 		return true
 	}
-	e.adopt(m, s)
-	return true
-}
-
-// adopt brings the snapshot of an owned mux to what the switch shows. Flows that OVS itself left wrong are put right;
-// what a person did is shown and left alone.
-func (e *Engine) adopt(m *mux, s cable.Sight) {
-	cur := m.snap.Load()
-	next := *cur
-	next.Mux = s.Mux
-	r := next.Ports.Read(s.Flows, cur.State.Active)
-	if m.late != nil && r.Proper && r.State == m.late.next.State {
-		late := m.late
-		m.late = nil
-		next.State, next.Reason, next.proper, next.Flaps = r.State, "", true, late.next.Flaps
-		m.publish(&next, late.origin, time.Since(late.started))
-		return
-	}
-	m.late = nil
-	renumbered := s.Mux.Ports != cur.Ports && s.Mux.Ports.Numbered()
-	if renumbered || s.Flushed || slices.ContainsFunc(s.Flows, func(f cable.Flow) bool { return f.Action == cable.Normal }) {
-		next.Reason, next.proper = r.Reason, false
+	owed := m.owed
+	m.owed = (owed || lost(cur, s)) && !stands
+	if m.owed {
+		next.proper = false
+		if !owed || cur.Reason == "" { // else it was told why, and each new attempt is no news
+			next.Reason = cmp.Or(r.Reason, "its flows are lost")
+		}
 		m.publish(&next, Origin{Cause: Recovery}, 0)
-		e.restore(m)
-		return
-	}
-	if s.Mux.Ports.Fault() != "" {
-		r.State = cur.State // the flows point at a port that is not there; what was wanted is put back when it is
+		return e.restore(m)
 	}
 	next.State, next.Reason, next.proper = r.State, r.Reason, r.Proper
 	m.publish(&next, Origin{Cause: External}, 0)
+	return true
 }
 
-// restore rewrites the flows of an owned mux for its last state, and waits for the switch.
-func (e *Engine) restore(m *mux) {
+// lost reports whether a bridge lost its flows, rather than that somebody changed them: its ports got other numbers, Open
+// vSwitch bridges by itself, or it was restarted and there is nothing yet.
+func lost(cur *Snapshot, s cable.Sight) bool {
+	for _, p := range s.Mux.Ports {
+		if !slices.Contains(cur.Ports[:], p) {
+			return true
+		}
+	}
+	if slices.ContainsFunc(s.Flows, func(f cable.Flow) bool { return f.Action == cable.Normal }) {
+		return true
+	}
+	return len(s.Flows) == 0 && s.Life != cur.life
+}
+
+// restore rewrites the flows of an owned mux for its last state, and waits for the switch. It returns false when that failed.
+func (e *Engine) restore(m *mux) bool {
 	cur := m.snap.Load()
 	answer := make(chan error, 1)
 	started := time.Now()
 	e.cfg.Switch.Apply([]cable.Update{{Bridge: cur.Bridge, Want: cur.Ports.Want(cur.State)}}, func(_ int, err error) { answer <- err })
+	err := <-answer
+	m.settle()
 	next := *cur
-	if err := <-answer; err != nil {
-		next.Reason = "repair failed: " + err.Error()
-		m.publish(&next, Origin{Cause: Recovery}, 0)
-		return
+	if err != nil {
+		next.Reason = "its flows could not be put right: " + err.Error()
+	} else {
+		next.Reason, next.proper, m.owed = "", true, false
 	}
-	next.Reason, next.proper = "", true
 	m.publish(&next, Origin{Cause: Recovery}, time.Since(started))
+	return err == nil
 }
 
 // adoptAtStart brings a mux that nobody else knows yet to what a full read saw of it.
 func (e *Engine) adoptAtStart(m *mux, s cable.Sight) {
 	cur := m.snap.Load()
 	next := *cur
-	next.Mux = s.Mux
+	next.Mux, next.life = s.Mux, s.Life
 	if s.Err != nil {
-		next.Reason, next.proper = "the switch cannot be read: "+s.Err.Error(), false
+		next.Reason, next.unread = "the switch cannot be read: "+s.Err.Error(), true
 	} else {
 		r := next.Ports.Read(s.Flows, cur.State.Active)
-		next.State, next.Reason, next.proper = r.State, r.Reason, r.Proper && !s.Flushed
+		next.State, next.Reason, next.proper = r.State, r.Reason, r.Proper
 	}
+	if next.Ports.Fault() != "" {
+		next.State.Dropped = 0 // nothing can pass, though nobody dropped it
+	}
+	if s.Flushed {
+		next.Reason, next.proper = cmp.Or(next.Reason, "its flows are not written yet"), false
+	}
+	m.owed = !next.proper
 	m.snap.Store(&next)
 	e.record(next.Mux, nil, next.condition(), Origin{Cause: External}, 0)
-}
-
-// readBackPause is the pause between attempts to read a mux whose last change is in doubt.
-const readBackPause = 200 * time.Millisecond
-
-// readBack reads a mux until that succeeds, without keeping others from changing it in between.
-func (e *Engine) readBack(m *mux) {
-	e.goBackground(func() {
-		for done := false; !done; {
-			select {
-			case <-e.stopping.Done():
-				return
-			case <-time.After(readBackPause):
-			}
-			done = <-e.look(m, false)
-		}
-	})
 }
 
 // meet handles the sight of a bridge that is not served.
@@ -200,6 +294,14 @@ func (e *Engine) meet(s cable.Sight) {
 
 // reject lists a bridge that is not served with its reason, or takes it off the list when it is gone.
 func (e *Engine) reject(s cable.Sight) {
+	rejected := e.Rejected()
+	i := slices.IndexFunc(rejected, func(r Rejected) bool { return r.Bridge == s.Bridge })
+	if i < 0 && s.Gone || i >= 0 && rejected[i].Reason == s.Rejected {
+		return
+	}
+	if s.Rejected != "" {
+		e.cfg.Log.Warn("bridge is no mux", "bridge", s.Bridge, "reason", s.Rejected)
+	}
 	e.update(func(t *table) {
 		t.remove(s.Bridge)
 		if s.Rejected != "" {
@@ -247,7 +349,13 @@ func (e *Engine) serveWhenQuiet(s cable.Sight) {
 	})
 }
 
-// forget stops serving a bridge.
-func (e *Engine) forget(bridge string) {
-	e.update(func(t *table) { t.remove(bridge) })
+// forget stops serving a mux, and returns false when it was not served any more.
+func (e *Engine) forget(m *mux) (served bool) {
+	e.update(func(t *table) {
+		s := m.snap.Load()
+		if served = t.byIndex[s.Index] == m; served {
+			t.remove(s.Bridge)
+		}
+	})
+	return served
 }

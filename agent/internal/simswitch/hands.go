@@ -11,7 +11,8 @@ import (
 func (s *Switch) AddBridge(name string, ports ...string) {
 	s.do(name, func() {
 		if s.bridges[name] == nil {
-			s.bridges[name] = &bridge{}
+			s.life++
+			s.bridges[name] = &bridge{life: s.life}
 		}
 	})
 	for _, p := range ports {
@@ -91,6 +92,17 @@ func (s *Switch) SetSide(name, port, side string) {
 // DelFlows removes all flows of a bridge.
 func (s *Switch) DelFlows(name string) { s.onBridge(name, func(b *bridge) { b.flows = nil }) }
 
+// Restart restarts the switch: all bridges and ports are there again, without flows.
+func (s *Switch) Restart() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.life++
+	for name, b := range s.bridges {
+		b.flows, b.life = nil, s.life
+		s.changed(name)
+	}
+}
+
 // FailNext makes the switch refuse the next update of a bridge with these words. It may be called several times.
 func (s *Switch) FailNext(name, words string) {
 	s.mu.Lock()
@@ -110,6 +122,10 @@ func (s *Switch) Stall() (resume func()) {
 	return func() {
 		s.mu.Lock()
 		s.stalled = nil
+		for _, do := range s.late {
+			do()
+		}
+		s.late = nil
 		s.mu.Unlock()
 		close(stalled)
 	}

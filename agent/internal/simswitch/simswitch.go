@@ -26,10 +26,13 @@ type Switch struct {
 	bridges  map[string]*bridge
 	refusals map[string][]string // by bridge: words for the next updates to be refused with
 	stalled  chan struct{}       // not nil while the switch hangs; closed when it goes on
+	late     []func()            // what it was sent while it hangs
+	life     int64               // counts restarts, and bridges that were made
 	watchers map[*watcher]bool
 }
 
 type bridge struct {
+	life   int64
 	ports  []cable.Candidate
 	flows  []cable.Flow
 	number uint32 // last port number given
@@ -95,7 +98,7 @@ func (s *Switch) sight(name string) cable.Sight {
 		return sight
 	}
 	sight.Mux = cable.Mux{VMSet: s.names.VMSet(), Index: index, Bridge: name, Ports: ports}
-	sight.Flows = slices.Clone(b.flows)
+	sight.Flows, sight.Life, sight.Asked = slices.Clone(b.flows), b.life, time.Now()
 	return sight
 }
 
@@ -116,35 +119,47 @@ func (s *Switch) waitAwake(ctx context.Context) error {
 	}
 }
 
-// Apply does the updates, in one goroutine for all of them.
+// Apply does the updates, in one goroutine for all of them. A hung switch does late, and first, what it was sent.
 func (s *Switch) Apply(updates []cable.Update, done func(i int, err error)) {
+	answer := make(chan []error, 1)
+	do := func() {
+		errs := make([]error, len(updates))
+		for i, u := range updates {
+			errs[i] = s.apply(u)
+		}
+		answer <- errs
+	}
 	s.mu.Lock()
-	stalled := s.stalled
+	stalled := s.stalled != nil
+	if stalled {
+		s.late = append(s.late, do)
+	}
 	s.mu.Unlock()
 	go func() {
-		if stalled != nil {
-			select {
-			case <-stalled:
-			case <-time.After(s.timeout):
-				for i, u := range updates {
-					done(i, &cable.SwitchError{
-						Bridge: u.Bridge, Op: "set flows", Unknown: true, Retryable: true,
-						Err: fmt.Errorf("no answer within %v", s.timeout),
-					})
-				}
-				<-stalled // as a hung switch does, it applies late what it had been sent
-				done = func(int, error) {}
+		if !stalled {
+			s.mu.Lock()
+			do()
+			s.mu.Unlock()
+		}
+		var errs []error
+		select {
+		case errs = <-answer:
+		case <-time.After(s.timeout):
+			for _, u := range updates {
+				errs = append(errs, &cable.SwitchError{
+					Bridge: u.Bridge, Op: "set flows", Unknown: true, Retryable: true,
+					Err: fmt.Errorf("no answer within %v", s.timeout),
+				})
 			}
 		}
-		for i, u := range updates {
-			done(i, s.apply(u))
+		for i, err := range errs {
+			done(i, err)
 		}
 	}()
 }
 
+// apply is called with mu held.
 func (s *Switch) apply(u cable.Update) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	refused := func(words string) error {
 		return &cable.SwitchError{Bridge: u.Bridge, Op: "set flows", Err: errors.New(words)}
 	}

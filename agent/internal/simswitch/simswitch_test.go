@@ -24,6 +24,18 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+func TestChaos(t *testing.T) {
+	switchtest.Chaos(t, func(t *testing.T) (engine.Switch, switchtest.Hands, switchtest.Faults) {
+		names, err := cable.NewNames(switchtest.VMSet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sw := simswitch.New(names, 0)
+		sw.SetTimeout(switchtest.ChaosTimeout)
+		return sw, hands{sw}, hands{sw}
+	})
+}
+
 // hands turn the suite's verbs into the switch's own.
 type hands struct{ sw *simswitch.Switch }
 
@@ -34,6 +46,14 @@ func (h hands) RemoveBridge(_ testing.TB, bridge string)     { h.sw.RemoveBridge
 func (h hands) RemovePort(_ testing.TB, bridge, port string) { h.sw.RemovePort(bridge, port) }
 func (h hands) AddPort(_ testing.TB, bridge, port string)    { h.sw.AddPort(bridge, port) }
 func (h hands) DelFlows(_ testing.TB, bridge string)         { h.sw.DelFlows(bridge) }
+
+func (h hands) Restart(testing.TB)               { h.sw.Restart() }
+func (h hands) Stall(testing.TB) (resume func()) { return h.sw.Stall() }
+
+func (h hands) Disturb(_ testing.TB, _ int, bridge, port string) {
+	h.sw.BreakPort(bridge, port)
+	h.sw.MendPort(bridge, port)
+}
 
 func (h hands) SetSide(_ testing.TB, bridge, port, side string) { h.sw.SetSide(bridge, port, side) }
 

@@ -145,6 +145,18 @@ func (s *suite) apply(updates ...cable.Update) []error {
 // wantPackets asks where packets from all three ports of mux i go, for a state.
 func (s *suite) wantPackets(i int, state cable.State) {
 	s.Helper()
+	want := packets(i, state)
+	got := map[string][]string{}
+	for from := range want {
+		got[from] = append([]string{}, s.hands.Packet(s, bridgeName(i), from)...)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.Errorf("%s, %v: packets by the port where they enter (-want +got):\n%s", bridgeName(i), state, diff)
+	}
+}
+
+// packets returns the names of the ports where packets come out in a state of mux i, by the port where they enter.
+func packets(i int, state cable.State) map[string][]string {
 	down := []string{}
 	if !state.Dropped.Has(cable.NIC) {
 		down = append(down, nicName(i))
@@ -156,17 +168,10 @@ func (s *suite) wantPackets(i int, state cable.State) {
 		}
 	}
 	slices.Sort(up)
-	want := map[string][]string{nicName(i): up, upperName(i): down, lowerName(i): {}}
 	if state.Active == cable.LowerToR {
-		want[upperName(i)], want[lowerName(i)] = want[lowerName(i)], want[upperName(i)]
+		return map[string][]string{nicName(i): up, lowerName(i): down, upperName(i): {}}
 	}
-	got := map[string][]string{}
-	for from := range want {
-		got[from] = append([]string{}, s.hands.Packet(s, bridgeName(i), from)...)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		s.Errorf("%s, %v: packets by the port where they enter (-want +got):\n%s", bridgeName(i), state, diff)
-	}
+	return map[string][]string{nicName(i): up, upperName(i): down, lowerName(i): {}}
 }
 
 func states() []cable.State {
@@ -351,13 +356,13 @@ func (s *suite) watch() {
 }
 
 // startEngine runs an engine on the switch until the test ends.
-func (s *suite) startEngine() *engine.Engine {
+func (s *suite) startEngine(timeout time.Duration) *engine.Engine {
 	s.Helper()
 	names, err := cable.NewNames(VMSet)
 	if err != nil {
 		s.Fatal(err)
 	}
-	e := engine.New(engine.Config{Names: names, Switch: s.sw, Log: slog.New(slog.DiscardHandler)})
+	e := engine.New(engine.Config{Names: names, Switch: s.sw, Log: slog.New(slog.DiscardHandler), Timeout: timeout})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
@@ -381,7 +386,7 @@ func (s *suite) engine() {
 	s.addMux(2)
 	s.hands.DelFlows(s, bridgeName(2))
 	s.hands.AddFlow(s, bridgeName(2), 0, lowerName(2), nicName(2)) // lower active, upstream gone: side kept, repaired
-	e := s.startEngine()
+	e := s.startEngine(hang)
 	s.wantPackets(0, cable.State{})
 	s.wantPackets(1, cable.State{})
 	s.wantPackets(2, cable.State{Active: cable.LowerToR})
@@ -433,7 +438,7 @@ func (s *suite) engineConcurrent() {
 	for i := range n {
 		s.addMux(i)
 	}
-	e := s.startEngine()
+	e := s.startEngine(hang)
 	toggle := map[int]cable.Change{}
 	for i := range n {
 		toggle[i] = cable.Change{Move: cable.MoveToggle}

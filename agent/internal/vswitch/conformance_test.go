@@ -19,22 +19,24 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
+	overOpenFlow := func(t *testing.T, runDir string) vswitch.Conn {
+		pool := openflow.NewPool(openflow.Config{Dir: runDir, Timeout: hangLimit})
+		t.Cleanup(pool.Close)
+		return pool
+	}
 	for name, conn := range map[string]func(t *testing.T, runDir string) vswitch.Conn{
 		"ofctl": func(_ *testing.T, runDir string) vswitch.Conn {
 			return ofctl.New(ofctl.Config{RunDir: runDir, Timeout: hangLimit})
 		},
-		"openflow": func(t *testing.T, runDir string) vswitch.Conn {
-			pool := openflow.NewPool(openflow.Config{Dir: runDir, Timeout: hangLimit})
-			t.Cleanup(pool.Close)
-			return pool
-		},
+		"openflow": overOpenFlow,
+		"polled":   overOpenFlow,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			switchtest.Run(t, func(t *testing.T) (engine.Switch, switchtest.Hands) {
 				o := ovstest.Start(t)
 				c := conn(t, o.RunDir)
-				return newSwitch(t, o, func(cfg *vswitch.Config) { cfg.Conn = c }), hands{o}
+				return newSwitch(t, o, func(cfg *vswitch.Config) { cfg.Conn, cfg.Poll = c, name == "polled" }), hands{o}
 			})
 		})
 	}

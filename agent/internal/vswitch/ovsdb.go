@@ -67,7 +67,7 @@ func (s *session) bridges(only string, fits func(name string) bool) ([]bridge, e
 	for _, port := range ports {
 		ifaceIDs = append(ifaceIDs, ids(port["interfaces"])...)
 	}
-	ifaces, err := s.byID("Interface", ifaceIDs, "name", "ofport", "error", "external_ids")
+	ifaces, err := s.byID("Interface", ifaceIDs, "name", "type", "ofport", "ifindex", "error", "external_ids")
 	if err != nil {
 		return nil, err
 	}
@@ -101,11 +101,18 @@ func candidate(port ovsdb.Row, ifaces map[string]ovsdb.Row) cable.Candidate {
 		c.Side = lookup(iface["external_ids"], cable.SideKey)
 	}
 	// ofport is absent until Open vSwitch tried the device, and -1 when that failed.
-	if n, ok := iface["ofport"].(float64); ok && n > 0 {
+	n, _ := iface["ofport"].(float64)
+	// The userspace datapath keeps the number of a device that has gone from the kernel, and shows no index of it.
+	index, _ := iface["ifindex"].(float64)
+	gone := index == 0 && (str(iface["type"]) == "" || str(iface["type"]) == "system")
+	switch {
+	case n <= 0:
+		c.Fault = str(iface["error"])
+	case gone:
+		c.Fault = "its network device is gone"
+	default:
 		c.Number = uint32(n)
-		return c
 	}
-	c.Fault = str(iface["error"])
 	return c
 }
 

@@ -8,9 +8,12 @@ package vswitch
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +31,14 @@ type Conn interface {
 	Apply(updates []cable.Update, done func(i int, err error))
 }
 
+// A Follower is a Conn that can tell when a bridge may have changed.
+type Follower interface {
+	// Follow calls changed, which must not block, when the bridge can be reached, when it no longer can, and when its flows
+	// or ports were changed by anybody but this Conn. It returns nil when ctx ends, and at once an error when it cannot tell
+	// of flows. Each bridge is followed once at a time.
+	Follow(ctx context.Context, bridge string, changed func()) error
+}
+
 // Config is what a Switch needs.
 type Config struct {
 	// RunDir is Open vSwitch's run directory, with db.sock; usually /var/run/openvswitch.
@@ -39,15 +50,18 @@ type Config struct {
 	KeepFailMode bool
 	// Timeout is how long Open vSwitch may take for one answer; 0 means 3 seconds.
 	Timeout time.Duration
-	// PollInterval is the pause between two looks of Watch; 0 means 1 second.
+	// Poll makes Watch look again and again, also where Conn is a Follower.
+	Poll bool
+	// PollInterval is the pause between two looks of Watch when it polls, or while something is wrong; 0 means 1 second.
 	PollInterval time.Duration
 	Log          *slog.Logger
 }
 
 // A Switch is the muxes of one vm_set on an Open vSwitch. All methods may be called at the same time.
 type Switch struct {
-	cfg Config
-	db  database
+	cfg   Config
+	db    database
+	found cache // for Watch
 
 	mu   sync.Mutex
 	last map[string]memory // what was seen of each bridge, by its name; bridges that are gone are not in it
@@ -88,9 +102,7 @@ func (s *Switch) Read(ctx context.Context, bridge string) (cable.Sight, error) {
 	}
 	last, ok := s.seenLast(bridge)
 	if ok && (last.prepared || same(last.Sight, views[0].Sight) && time.Since(last.since) >= quiet) {
-		if err := s.prepare(ctx, views); err != nil {
-			return cable.Sight{}, err
-		}
+		views[0].Err = cmp.Or(views[0].Err, s.prepare(ctx, views)) // what was flushed has to be told in any case
 	}
 	return s.remember(views)[0], nil
 }
@@ -109,6 +121,9 @@ type view struct {
 	unprepared bool
 }
 
+// mayPrepare reports whether the bridge needs to be prepared, and can be.
+func (v *view) mayPrepare() bool { return v.unprepared && v.Rejected == "" && v.Err == nil }
+
 // A memory is what was seen last of a bridge.
 type memory struct {
 	cable.Sight
@@ -122,13 +137,17 @@ func (s *Switch) named(bridge string) bool {
 	return ok
 }
 
-// look reads the bridges of the vm_set, or only the one that is named, from the database and then their flows, all at the
-// same time.
+// look reads the bridges of the vm_set, or only the one that is named, from the database, and then their flows.
 func (s *Switch) look(ctx context.Context, only string) ([]view, error) {
 	bridges, err := s.db.bridges(ctx, only, s.named)
 	if err != nil {
 		return nil, err
 	}
+	return s.view(ctx, bridges, only), nil
+}
+
+// view reads the flows of bridges, all at the same time. Those beside the one that is named are as they were.
+func (s *Switch) view(ctx context.Context, bridges []bridge, only string) []view {
 	views := make([]view, len(bridges))
 	for i, b := range bridges {
 		views[i] = view{Sight: s.sight(b), unprepared: !b.secure && !s.cfg.KeepFailMode}
@@ -144,16 +163,38 @@ func (s *Switch) look(ctx context.Context, only string) ([]view, error) {
 		if v.Rejected != "" {
 			continue
 		}
-		reading.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-			defer cancel()
-			v.Flows, v.Err = s.cfg.Conn.Flows(ctx, v.Bridge)
-			slices.SortFunc(v.Flows, compareFlows)
-		})
+		reading.Go(func() { s.readFlows(ctx, v) })
 	}
 	reading.Wait()
 	slices.SortStableFunc(views, func(a, b view) int { return cmp.Compare(a.Index, b.Index) })
-	return views, nil
+	return views
+}
+
+// readFlows reads the flows of one bridge, of one life of it.
+func (s *Switch) readFlows(ctx context.Context, v *view) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	for {
+		v.Life = s.life(v.Bridge)
+		v.Flows, v.Err = s.cfg.Conn.Flows(ctx, v.Bridge)
+		if v.Err != nil || s.life(v.Bridge) == v.Life {
+			break
+		}
+	}
+	slices.SortFunc(v.Flows, compareFlows)
+	if failed, ok := errors.AsType[*cable.SwitchError](v.Err); ok && !failed.Retryable {
+		v.Rejected, v.Err = failed.Err.Error(), nil // it will not work until somebody mends it
+	}
+}
+
+// life tells one life of a bridge from another by when ovs-vswitchd made its socket, which it does when it starts, and when
+// the bridge is made. It is 0 when there is none.
+func (s *Switch) life(bridge string) int64 {
+	info, err := os.Stat(filepath.Join(s.cfg.RunDir, bridge+".mgmt"))
+	if err != nil {
+		return 0
+	}
+	return info.ModTime().UnixNano()
 }
 
 // rejectDoubles leaves one mux to each port index: that which is named as the testbed names it, else the first by name.
@@ -232,7 +273,7 @@ func (s *Switch) prepare(ctx context.Context, views []view) error {
 	var names []string
 	for i := range views {
 		v := &views[i]
-		if v.unprepared && v.Rejected == "" && v.Err == nil {
+		if v.mayPrepare() {
 			names = append(names, v.Bridge)
 			v.Flushed = true
 		}

@@ -23,7 +23,12 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		removeAgent()
+		os.Exit(code)
+	}))
+}
 
 const vmSet = "vms17-8"
 

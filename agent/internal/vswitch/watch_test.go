@@ -2,6 +2,7 @@ package vswitch_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -94,4 +95,24 @@ func TestWatchOutlivesOpenVSwitch(t *testing.T) {
 	o.Vswitchd.Start()
 	// fail_mode is secure: it bridges nothing by itself.
 	wait("ovs-vswitchd back, without flows", flows(0))
+}
+
+// mute is a Conn of an Open vSwitch that does not tell of flows, as before version 3.0.
+type mute struct{ vswitch.Conn }
+
+func (mute) Follow(context.Context, string, func()) error { return errors.New("OFPBRC_BAD_STAT") }
+
+func TestWatchLooksWhereNothingIsTold(t *testing.T) {
+	t.Parallel()
+	o := ovstest.Start(t)
+	m := o.AddMuxes(vmSet, 2)[1]
+	s := newSwitch(t, o, func(cfg *vswitch.Config) { cfg.Conn = mute{cfg.Conn} })
+	settle(t, s, discover(t, s)[m.Bridge].Mux, cable.State{})
+	wait := watch(t, s)
+	for range 2 {
+		o.Ofctl("del-flows", m.Bridge)
+		wait("no flows", func(s cable.Sight) bool { return s.Bridge == m.Bridge && len(s.Flows) == 0 })
+		o.Ofctl("add-flow", m.Bridge, "actions=NORMAL")
+		wait("a flow", func(s cable.Sight) bool { return s.Bridge == m.Bridge && len(s.Flows) == 1 })
+	}
 }

@@ -22,25 +22,43 @@ func TestParseDump(t *testing.T) {
 		{"a real priority 0", stats + "priority=0 actions=NORMAL", cable.Flow{Action: cable.Normal}},
 		{"a real priority 0 of our shape", stats + "priority=0,in_port=3 actions=output:1", cable.Flow{InPort: 3, Out: [2]uint32{1}}},
 		{"local port", stats + "in_port=LOCAL actions=LOCAL", cable.Flow{Priority: 32768, InPort: 0xfffffffe, Action: "LOCAL"}},
-		{"other table", "cookie=0x5, duration=1s, table=4, n_packets=0, n_bytes=0, send_flow_rem priority=5 actions=write_actions(output:2),goto_table:5",
-			cable.Flow{Table: 4, Priority: 5, Action: "write_actions(output:2),goto_table:5"}},
-		{"timeouts and flags", stats + "idle_timeout=60, hard_timeout=90, idle_age=3, hard_age=4, importance=2, send_flow_rem check_overlap in_port=3 actions=output:1",
-			cable.NewFlow(3, 1)},
-		{"protocol", stats + "priority=5,ip,in_port=3 actions=output:1",
-			cable.Flow{Priority: 5, InPort: 3, Match: "ip", Out: [2]uint32{1}}},
-		{"match that go-openvswitch does not know", stats + "in_port=3,nw_frag=later,pkt_mark=0x1/0x1 actions=output:1",
-			cable.Flow{Priority: 32768, InPort: 3, Match: "nw_frag=later,pkt_mark=0x1/0x1", Out: [2]uint32{1}}},
+		{
+			"other table", "cookie=0x5, duration=1s, table=4, n_packets=0, n_bytes=0, send_flow_rem priority=5 actions=write_actions(output:2),goto_table:5",
+			cable.Flow{Table: 4, Priority: 5, Action: "write_actions(output:2),goto_table:5"},
+		},
+		{
+			"timeouts and flags", stats + "idle_timeout=60, hard_timeout=90, idle_age=3, hard_age=4, importance=2, send_flow_rem check_overlap in_port=3 actions=output:1",
+			cable.NewFlow(3, 1),
+		},
+		{
+			"protocol", stats + "priority=5,ip,in_port=3 actions=output:1",
+			cable.Flow{Priority: 5, InPort: 3, Match: "ip", Out: [2]uint32{1}},
+		},
+		{
+			"match that go-openvswitch does not know", stats + "in_port=3,nw_frag=later,pkt_mark=0x1/0x1 actions=output:1",
+			cable.Flow{Priority: 32768, InPort: 3, Match: "nw_frag=later,pkt_mark=0x1/0x1", Out: [2]uint32{1}},
+		},
 		{"action that go-openvswitch does not know", stats + "in_port=3 actions=group:7", cable.Flow{Priority: 32768, InPort: 3, Action: "group:7"}},
-		{"actions with commas inside", stats + "in_port=3 actions=learn(table=1,NXM_OF_VLAN_TCI[0..11],output:NXM_OF_IN_PORT[]),output:1",
-			cable.Flow{Priority: 32768, InPort: 3, Action: "learn(table=1,NXM_OF_VLAN_TCI[0..11],output:NXM_OF_IN_PORT[]),output:1"}},
-		{"three outputs", stats + "in_port=3 actions=output:1,output:2,output:4",
-			cable.Flow{Priority: 32768, InPort: 3, Action: "output:1,output:2,output:4"}},
-		{"the same output twice", stats + "in_port=3 actions=output:1,output:1",
-			cable.Flow{Priority: 32768, InPort: 3, Action: "output:1,output:1"}},
-		{"output and more", stats + "in_port=3 actions=output:1,CONTROLLER:65535",
-			cable.Flow{Priority: 32768, InPort: 3, Action: "output:1,CONTROLLER:65535"}},
-		{"output to what a field says", stats + "in_port=3 actions=output:NXM_NX_REG0[]",
-			cable.Flow{Priority: 32768, InPort: 3, Action: "output:NXM_NX_REG0[]"}},
+		{
+			"actions with commas inside", stats + "in_port=3 actions=learn(table=1,NXM_OF_VLAN_TCI[0..11],output:NXM_OF_IN_PORT[]),output:1",
+			cable.Flow{Priority: 32768, InPort: 3, Action: "learn(table=1,NXM_OF_VLAN_TCI[0..11],output:NXM_OF_IN_PORT[]),output:1"},
+		},
+		{
+			"three outputs", stats + "in_port=3 actions=output:1,output:2,output:4",
+			cable.Flow{Priority: 32768, InPort: 3, Action: "output:1,output:2,output:4"},
+		},
+		{
+			"the same output twice", stats + "in_port=3 actions=output:1,output:1",
+			cable.Flow{Priority: 32768, InPort: 3, Action: "output:1,output:1"},
+		},
+		{
+			"output and more", stats + "in_port=3 actions=output:1,CONTROLLER:65535",
+			cable.Flow{Priority: 32768, InPort: 3, Action: "output:1,CONTROLLER:65535"},
+		},
+		{
+			"output to what a field says", stats + "in_port=3 actions=output:NXM_NX_REG0[]",
+			cable.Flow{Priority: 32768, InPort: 3, Action: "output:NXM_NX_REG0[]"},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			text := "OFPST_FLOW reply (OF1.4) (xid=0x2):\n" + tt.line + "\nOFPST_FLOW reply (OF1.4) (xid=0x2):\n"

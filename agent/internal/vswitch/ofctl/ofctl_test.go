@@ -75,8 +75,11 @@ func TestBundle(t *testing.T) {
 	}{
 		{"swap", cable.Update{Want: lower, Have: upper, Known: true}, "delete in_port=2,table=0\n" + adds},
 		{"nobody knows what stands", cable.Update{Want: lower}, "delete table=255\n" + adds},
-		{"drop", cable.Update{Want: ports.Want(cable.State{Active: cable.LowerToR, Dropped: cable.AllRoles}), Have: lower, Known: true},
-			"add priority=32768,in_port=1,table=0,idle_timeout=0,actions=drop\nadd priority=32768,in_port=3,table=0,idle_timeout=0,actions=drop\n"},
+		{
+			"drop",
+			cable.Update{Want: ports.Want(cable.State{Active: cable.LowerToR, Dropped: cable.AllRoles}), Have: lower, Known: true},
+			"add priority=32768,in_port=1,table=0,idle_timeout=0,actions=drop\nadd priority=32768,in_port=3,table=0,idle_timeout=0,actions=drop\n",
+		},
 		{"in-port 0 wanted", cable.Update{Want: [2]cable.Flow{upper[0], cable.NewFlow(0, 1)}}, ""},
 		{"in-port 0 to delete", cable.Update{Want: lower, Have: [2]cable.Flow{upper[0], {Priority: 32768}}, Known: true}, ""},
 		{"flow that no mux has", cable.Update{Want: [2]cable.Flow{upper[0], foreign}}, ""},
@@ -115,14 +118,22 @@ func TestFailures(t *testing.T) {
 		name, script string
 		want         want
 	}{
-		{"refused", `echo 'Error OFPBAC_BAD_OUT_GROUP for: OFPT_FLOW_MOD' >&2; exit 1`,
-			want{false, false, "Error OFPBAC_BAD_OUT_GROUP for: OFPT_FLOW_MOD"}},
-		{"refused by the parser, after a log line", `echo '2026-11-30T10:31:37Z|00001|ofp_port|WARN|port 65400 is reserved' >&2; echo 'ovs-ofctl: -:2: bad' >&2; exit 1`,
-			want{false, false, "port 65400 is reserved; ovs-ofctl: -:2: bad"}},
-		{"no bridge", `echo 'ovs-ofctl: connecting to unix:x.mgmt (No such file or directory)' >&2; exit 1`,
-			want{false, true, "ovs-ofctl: connecting to unix:x.mgmt (No such file or directory)"}},
-		{"connection broke", `echo 'ovs-ofctl: talking to unix:x.mgmt (End of file)' >&2; exit 1`,
-			want{true, true, "ovs-ofctl: talking to unix:x.mgmt (End of file)"}},
+		{
+			"refused", `echo 'Error OFPBAC_BAD_OUT_GROUP for: OFPT_FLOW_MOD' >&2; exit 1`,
+			want{false, false, "Error OFPBAC_BAD_OUT_GROUP for: OFPT_FLOW_MOD"},
+		},
+		{
+			"refused by the parser, after a log line", `echo '2026-11-30T10:31:37Z|00001|ofp_port|WARN|port 65400 is reserved' >&2; echo 'ovs-ofctl: -:2: bad' >&2; exit 1`,
+			want{false, false, "port 65400 is reserved; ovs-ofctl: -:2: bad"},
+		},
+		{
+			"no bridge", `echo 'ovs-ofctl: connecting to unix:x.mgmt (No such file or directory)' >&2; exit 1`,
+			want{false, true, "ovs-ofctl: connecting to unix:x.mgmt (No such file or directory)"},
+		},
+		{
+			"connection broke", `echo 'ovs-ofctl: talking to unix:x.mgmt (End of file)' >&2; exit 1`,
+			want{true, true, "ovs-ofctl: talking to unix:x.mgmt (End of file)"},
+		},
 		{"no word", `exit 3`, want{true, true, "ovs-ofctl: exit status 3"}},
 		{"killed", `kill -9 $$`, want{true, true, "ovs-ofctl: signal: killed"}},
 	} {
@@ -231,7 +242,7 @@ func TestProcessesAreLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range strings.Fields(string(counts)) {
+	for n := range strings.FieldsSeq(string(counts)) {
 		if len(n) > 1 || n > "4" {
 			t.Errorf("%s ran at once, want at most 4", n)
 		}

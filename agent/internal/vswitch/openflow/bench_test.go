@@ -132,7 +132,7 @@ func BenchmarkToggleOne(b *testing.B) {
 	o := ovstest.Start(b)
 	m := o.AddMuxes("vms1", 1)[0]
 	pool := newPool(b, o.RunDir, 0)
-	c, err := Dial(b.Context(), filepath.Join(o.RunDir, m.Bridge+".mgmt"), nil)
+	c, err := Dial(b.Context(), filepath.Join(o.RunDir, m.Bridge+".mgmt"))
 	if err != nil {
 		b.Fatal(err)
 	}

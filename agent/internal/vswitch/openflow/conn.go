@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -35,8 +36,10 @@ type Conn struct {
 	bridge string
 	sock   *net.UnixConn
 	raw    syscall.RawConn
-	ports  func(PortStatus)
 	wg     sync.WaitGroup
+	ended  chan struct{} // closed when nothing is read any more
+
+	changed atomic.Pointer[func()] // who asked to be told of changes; nil when nobody did
 
 	mu      sync.Mutex // held for a write too, which never blocks
 	err     error      // why the connection ended, nil while it lives
@@ -51,11 +54,11 @@ type Conn struct {
 }
 
 // Dial connects to the bridge that listens at path, <rundir>/<bridge>.mgmt. It agrees on the version and has OVS try
-// the messages that will change flows. ports, when not nil, is told of each port that comes, goes or changes.
+// the messages that will change flows.
 //
 // A bridge whose protocols exclude OpenFlow 1.4 gives a *VersionError; a missing bridge, one for which errors.Is
 // fs.ErrNotExist holds.
-func Dial(ctx context.Context, path string, ports func(PortStatus)) (*Conn, error) {
+func Dial(ctx context.Context, path string) (*Conn, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	sock, err := connect(ctx, path)
@@ -70,7 +73,7 @@ func Dial(ctx context.Context, path string, ports func(PortStatus)) (*Conn, erro
 		bridge: strings.TrimSuffix(filepath.Base(path), ".mgmt"),
 		sock:   sock,
 		raw:    raw,
-		ports:  ports,
+		ended:  make(chan struct{}),
 		xid:    1,
 	}
 	c.tryOnce = func(fd uintptr) bool {
@@ -112,10 +115,6 @@ func connect(ctx context.Context, path string) (*net.UnixConn, error) {
 func (c *Conn) greet(ctx context.Context) error {
 	err := c.do(ctx, typeBarrierRep, nil, func(b []byte, xid uint32) ([]byte, uint32, error) {
 		b = appendHello(b, xid)
-		if c.ports != nil {
-			xid++
-			b = appendAsync(b, xid)
-		}
 		b, xid = appendTrial(b, xid+1)
 		xid++
 		return appendEmpty(b, typeBarrierReq, xid), xid, nil
@@ -218,6 +217,7 @@ func (c *Conn) abandon() {
 	pending, err := c.pending, c.err
 	c.pending = nil
 	c.mu.Unlock()
+	close(c.ended)
 	for _, x := range pending {
 		x.done(err)
 	}
@@ -243,8 +243,10 @@ func (c *Conn) handle(b []byte) (used int, err error) {
 		case m.kind == typeEchoRequest:
 			c.echo(m)
 		case m.kind == typePortStatus:
-			if status, err := parsePortStatus(m.body); err == nil && c.ports != nil {
-				c.ports(status)
+			c.tell()
+		case isUpdate(m):
+			if foreign(m.body[multipartLen:]) {
+				c.tell()
 			}
 		default:
 			c.answer(m)

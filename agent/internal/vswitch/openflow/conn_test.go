@@ -34,7 +34,7 @@ func TestDialToABridgeOfOtherVersions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := (&peer{hello: hello}).start(t)
-			_, err := Dial(hang(t), p.path, nil)
+			_, err := Dial(hang(t), p.path)
 			var excluded *VersionError
 			if !errors.As(err, &excluded) || !strings.Contains(err.Error(), "ovs-vsctl clear bridge br0 protocols") {
 				t.Errorf("error %v, want one with the command that mends it", err)
@@ -56,7 +56,7 @@ func TestDialToABridgeOfOtherVersions(t *testing.T) {
 }
 
 func TestDialWithoutABridge(t *testing.T) {
-	_, err := Dial(t.Context(), filepath.Join(t.TempDir(), "br0.mgmt"), nil)
+	_, err := Dial(t.Context(), filepath.Join(t.TempDir(), "br0.mgmt"))
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want fs.ErrNotExist", err)
 	}
@@ -67,7 +67,7 @@ func TestSilentPeer(t *testing.T) {
 	var silent atomic.Bool
 	silent.Store(true)
 	p := (&peer{hears: func(net.Conn, message) bool { return silent.Load() }}).start(t)
-	if _, err := Dial(within(t, 20*time.Millisecond), p.path, nil); !errors.Is(err, errNoAnswer) {
+	if _, err := Dial(within(t, 20*time.Millisecond), p.path); !errors.Is(err, errNoAnswer) {
 		t.Errorf("dial: error %v, want %v", err, errNoAnswer)
 	}
 	silent.Store(false)

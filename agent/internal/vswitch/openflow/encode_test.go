@@ -45,6 +45,7 @@ func TestMessagesReadByOVS(t *testing.T) {
 		"set async":               {appendAsync(nil, 10)[12:], "OFPT_SET_ASYNC (OF1.4) (xid=0xa):\n primary:\n       PACKET_IN: (off)\n     PORT_STATUS: add delete modify\n    FLOW_REMOVED: (off)\n"},
 		"ports":                   {appendPortsRequest(nil, 11), "OFPST_PORT_DESC request (OF1.4) (xid=0xb): port=ANY"},
 		"flows":                   {appendFlowsRequest(nil, 12), "OFPST_FLOW request (OF1.4) (xid=0xc):\n"},
+		"monitor":                 {appendMonitorRequest(nil, 12), "OFPST_FLOW_MONITOR request (OF1.4) (xid=0xc):\n id=1 flags=add,delete,modify"},
 		"open":                    {appendBundleControl(nil, 13, 5, bundleOpen), "OFPT_BUNDLE_CONTROL (OF1.4) (xid=0xd):\n bundle_id=0x5 type=OPEN_REQUEST flags=atomic ordered"},
 		"commit":                  {appendBundleControl(nil, 13, 5, bundleCommit), "OFPT_BUNDLE_CONTROL (OF1.4) (xid=0xd):\n bundle_id=0x5 type=COMMIT_REQUEST flags=atomic ordered"},
 		"discard":                 {appendBundleControl(nil, 13, 5, bundleDiscard), "OFPT_BUNDLE_CONTROL (OF1.4) (xid=0xd):\n bundle_id=0x5 type=DISCARD_REQUEST flags=atomic ordered"},

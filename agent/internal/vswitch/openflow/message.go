@@ -123,7 +123,7 @@ const (
 	asyncPortStatus  = 3
 	asyncFlowRemoved = 5
 	asyncPropLen     = 8
-	allPortReasons   = 1<<PortAdded | 1<<PortDeleted | 1<<PortModified
+	allPortReasons   = 1<<0 | 1<<1 | 1<<2 // added, deleted, modified (ofp_port_reason)
 )
 
 // appendAsync appends what makes OVS report port changes on a management socket: a miss_send_len that is not zero
@@ -154,6 +154,9 @@ const (
 	multipartPortDesc = 13
 )
 
+// multipartLen is the length of what all multipart messages begin with, after their header.
+const multipartLen = 8
+
 // multipartMore flags a reply that another one of the same exchange follows.
 const multipartMore = 1
 
@@ -165,10 +168,10 @@ func appendMultipartRequest(b []byte, xid uint32, kind uint16) []byte {
 
 // multipart splits the body of a multipart reply. more is true when the reply goes on in another message.
 func multipart(m message) (kind uint16, entries []byte, more bool, err error) {
-	if len(m.body) < 8 {
+	if len(m.body) < multipartLen {
 		return 0, nil, false, fmt.Errorf("multipart reply of %d bytes is too short", len(m.body))
 	}
-	return be.Uint16(m.body), m.body[8:], be.Uint16(m.body[2:])&multipartMore != 0, nil
+	return be.Uint16(m.body), m.body[multipartLen:], be.Uint16(m.body[2:])&multipartMore != 0, nil
 }
 
 // pad returns n rounded up to a multiple of 8.

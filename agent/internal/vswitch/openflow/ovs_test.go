@@ -2,7 +2,6 @@ package openflow
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"path/filepath"
 	"regexp"
@@ -108,7 +107,7 @@ func TestOVSExcludesTheVersion(t *testing.T) {
 	pool := newPool(t, o.RunDir, 0)
 	for _, protocols := range []string{"OpenFlow10", "OpenFlow13", "OpenFlow15", "OpenFlow10,OpenFlow15"} {
 		o.Vsctl("set", "Bridge", m.Bridge, "protocols="+protocols)
-		_, err := Dial(hang(t), filepath.Join(o.RunDir, m.Bridge+".mgmt"), nil)
+		_, err := Dial(hang(t), filepath.Join(o.RunDir, m.Bridge+".mgmt"))
 		if _, ok := errors.AsType[*VersionError](err); !ok {
 			t.Errorf("%s: error %v, want a *VersionError", protocols, err)
 			continue
@@ -179,16 +178,7 @@ func TestVswitchdHangs(t *testing.T) {
 func TestPortsOfOVS(t *testing.T) {
 	o := ovstest.Start(t)
 	m := o.AddMuxes("vms1", 1)[0]
-	seen := make(chan string, 100)
-	pool := NewPool(Config{Dir: o.RunDir, Ports: func(bridge string, s PortStatus) {
-		seen <- fmt.Sprintf("%s: %s %v up %t", bridge, s.Port.Name, s.Reason, s.Port.Up)
-	}})
-	t.Cleanup(pool.Close)
-	if _, err := pool.Flows(t.Context(), m.Bridge); err != nil {
-		t.Fatal(err)
-	}
-
-	c, err := Dial(hang(t), filepath.Join(o.RunDir, m.Bridge+".mgmt"), nil)
+	c, err := Dial(hang(t), filepath.Join(o.RunDir, m.Bridge+".mgmt"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,18 +198,6 @@ func TestPortsOfOVS(t *testing.T) {
 	if diff := gocmp.Diff(o.Ports(m.Bridge), got); diff != "" {
 		t.Errorf("ports (-ovs +got):\n%s", diff)
 	}
-
-	waitFor := func(want string) {
-		t.Helper()
-		for receive(t, seen) != want {
-		}
-	}
-	o.AddPort(m.Bridge, "extra")
-	waitFor(m.Bridge + ": extra added up true")
-	o.Appctl("netdev-dummy/set-admin-state", "extra", "down")
-	waitFor(m.Bridge + ": extra modified up false")
-	o.Vsctl("del-port", "extra")
-	waitFor(m.Bridge + ": extra deleted up false")
 }
 
 // TestForeignFlows reads flows that people write, and compares the words with those of ovs-ofctl.

@@ -238,7 +238,7 @@ func appendFlowStats(b []byte, f cable.Flow) []byte {
 // dial connects to the peer, and closes the connection when the test ends.
 func (p *peer) dial() *Conn {
 	p.t.Helper()
-	c, err := Dial(hang(p.t), p.path, nil)
+	c, err := Dial(hang(p.t), p.path)
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -18,8 +18,6 @@ type Config struct {
 	Dir string
 	// Timeout bounds a change, dialing included; 0 is 3 s.
 	Timeout time.Duration
-	// Ports, when not nil, is told of each port that comes, goes or changes on a connected bridge. It must not block.
-	Ports func(bridge string, status PortStatus)
 }
 
 // A Pool keeps a connection to each bridge that it was asked for. It dials when a bridge is first used, and again when a
@@ -151,11 +149,7 @@ func (p *Pool) dial(bridge string, d *dial, old *Conn) {
 	}
 	ctx, cancel := context.WithTimeout(p.closed, p.cfg.Timeout)
 	defer cancel()
-	var ports func(PortStatus)
-	if p.cfg.Ports != nil {
-		ports = func(s PortStatus) { p.cfg.Ports(bridge, s) }
-	}
-	d.conn, d.err = Dial(ctx, filepath.Join(p.cfg.Dir, bridge+".mgmt"), ports)
+	d.conn, d.err = Dial(ctx, filepath.Join(p.cfg.Dir, bridge+".mgmt"))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.dials, bridge)

@@ -12,35 +12,6 @@ type Port struct {
 	Up     bool // neither taken down nor without a link
 }
 
-// A PortReason is why a port is reported (ofp_port_reason).
-type PortReason uint8
-
-// The reasons.
-const (
-	PortAdded PortReason = iota
-	PortDeleted
-	PortModified
-)
-
-// String returns "added", "deleted" or "modified".
-func (r PortReason) String() string {
-	switch r {
-	case PortAdded:
-		return "added"
-	case PortDeleted:
-		return "deleted"
-	case PortModified:
-		return "modified"
-	}
-	return fmt.Sprintf("reason %d", uint8(r))
-}
-
-// A PortStatus reports a port that came, went, or changed.
-type PortStatus struct {
-	Reason PortReason
-	Port   Port
-}
-
 // Parts of a port description (ofp_port_config, ofp_port_state).
 const (
 	portLen        = 40 // without properties
@@ -81,12 +52,4 @@ func parsePort(b []byte) (Port, int, error) {
 		Name:   string(name),
 		Up:     be.Uint32(b[32:])&portConfigDown == 0 && be.Uint32(b[36:])&portLinkDown == 0,
 	}, n, nil
-}
-
-func parsePortStatus(b []byte) (PortStatus, error) {
-	if len(b) < 8 {
-		return PortStatus{}, fmt.Errorf("port status of %d bytes is too short", len(b))
-	}
-	port, _, err := parsePort(b[8:])
-	return PortStatus{Reason: PortReason(b[0]), Port: port}, err
 }

@@ -73,7 +73,7 @@ func TestRefusedShapeShowsAtDial(t *testing.T) {
 			}}).start(t)
 			before := toggle().Have
 			p.flows = slices.Clone(before[:])
-			_, err := Dial(hang(t), p.path, nil)
+			_, err := Dial(hang(t), p.path)
 			var refused *Error
 			if !errors.As(err, &refused) || refused.Name() != "OFPFMFC_BAD_COMMAND" {
 				t.Errorf("error %v, want OFPFMFC_BAD_COMMAND", err)

@@ -1,0 +1,192 @@
+package engine_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/simswitch"
+)
+
+func TestARestartedSwitchGetsItsFlowsBack(t *testing.T) {
+	run(t, 3, nil, func(b *bench) {
+		b.do(0, toggle)
+		dropped := cable.State{Dropped: cable.RolesOf(cable.Lower)}
+		b.do(1, cable.Change{Drop: dropped.Dropped})
+		b.sw.DelFlows(b.bridge(2)) // by a person, before
+		time.Sleep(time.Second)
+		b.sw.Restart()
+		time.Sleep(time.Second)
+		b.wantMux(0, lower, 1, "")
+		b.wantMux(1, dropped, 0, "")
+		b.wantMux(2, cable.State{Dropped: cable.AllRoles}, 0, "")
+		want := []string{
+			"lower_tor → lower_tor: its flows are lost by recovery",
+			"lower_tor: its flows are lost → lower_tor by recovery",
+		}
+		if got := b.history(0)[2:]; !slices.Equal(got, want) {
+			t.Errorf("history %q, want %q", got, want)
+		}
+
+		// What a person does after that is a person's again.
+		b.sw.DelFlows(b.bridge(0))
+		time.Sleep(time.Second)
+		b.wantMux(0, cable.State{Active: cable.LowerToR, Dropped: cable.AllRoles}, 1, "")
+	})
+}
+
+func TestARepairIsTriedUntilItSucceeds(t *testing.T) {
+	run(t, 1, nil, func(b *bench) {
+		b.do(0, toggle)
+		events := len(b.history(0))
+		for range 4 {
+			b.sw.FailNext(b.bridge(0), "OFPFMFC_TABLE_FULL")
+		}
+		b.sw.Restart()
+		time.Sleep(time.Second)
+		b.wantMux(0, lower, 1, "its flows could not be put right: set flows on "+b.bridge(0)+": OFPFMFC_TABLE_FULL")
+		time.Sleep(time.Minute)
+		b.wantMux(0, lower, 1, "")
+		if got := len(b.history(0)) - events; got != 3 {
+			b.Errorf("%d events, want three: what was lost, that it could not be put right, that it was", got)
+		}
+	})
+}
+
+func TestARepairAtTheStartIsTriedAgain(t *testing.T) {
+	prepare := func(sw *simswitch.Switch, _ *engine.Config) {
+		sw.AddFlow("mbr-vms17-8-0", 1, "muxy-vms17-8-0", "NORMAL")
+		sw.FailNext("mbr-vms17-8-0", "OFPFMFC_TABLE_FULL")
+	}
+	run(t, 1, prepare, func(b *bench) {
+		time.Sleep(time.Minute)
+		b.wantMux(0, upper, 0, "")
+		if flows := b.mustRead(0).Flows; len(flows) != 2 {
+			b.Errorf("flows are %v, want those of a mux", flows)
+		}
+	})
+}
+
+func (b *bench) mustRead(i int) cable.Sight {
+	b.Helper()
+	s, err := b.sw.Read(b.Context(), b.bridge(i))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+// However many wait behind a change that is not answered, and whenever they came, each hears within the timeout.
+func TestChangesFailWithinTheTimeout(t *testing.T) {
+	run(t, 1, nil, func(b *bench) {
+		resume := b.sw.Stall()
+		var asking sync.WaitGroup
+		for range 40 {
+			asking.Go(func() {
+				started := time.Now()
+				if res := b.do(0, toggle); res.Err == nil {
+					b.Error("a change of a hung switch succeeded")
+				}
+				if took := time.Since(started); took > 3*time.Second {
+					b.Errorf("it took %v of fake time", took)
+				}
+			})
+			time.Sleep(300 * time.Millisecond)
+		}
+		asking.Wait()
+		resume()
+		time.Sleep(10 * time.Second)
+		s := b.Snapshot(0)
+		b.wantMux(0, s.State, s.Flaps, "")
+	})
+}
+
+// An outage is one event, however long it lasts and however often the switch is looked at.
+func TestAnOutageIsOneEvent(t *testing.T) {
+	run(t, 1, nil, func(b *bench) {
+		events := len(b.History(0))
+		b.sw.RemovePort(b.bridge(0), "enp59s0f1.3217")
+		resume := b.sw.Stall() // before the watcher has looked
+		b.do(0, toggle)
+		time.Sleep(time.Hour)
+		if got := b.history(0)[events:]; len(got) != 1 || !strings.Contains(got[0], "not known whether") {
+			b.Errorf("events %q, want the one of the change", got)
+		}
+		resume()
+		time.Sleep(time.Second)
+		b.wantMux(0, upper, 0, "it has 2 ports")
+	})
+}
+
+func TestABridgeThatIsNoMuxAtPresentIsNotChanged(t *testing.T) {
+	run(t, 1, nil, func(b *bench) {
+		flows := b.mustRead(0).Flows
+		b.sw.AddPort(b.bridge(0), "extra")
+		time.Sleep(time.Second)
+		if res := b.do(0, cable.Reset()); res.Err == nil || !strings.Contains(res.Err.Error(), "it has 4 ports") {
+			b.Errorf("error %v, want the reason", res.Err)
+		}
+		b.wantMux(0, upper, 0, "it has 4 ports")
+		b.sw.RemovePort(b.bridge(0), "extra")
+		time.Sleep(time.Second)
+		b.wantMux(0, upper, 0, "")
+		if got := b.mustRead(0).Flows; !slices.Equal(got, flows) {
+			b.Errorf("flows are %v, were %v", got, flows)
+		}
+	})
+}
+
+func TestSidesThatChangeOverAreAdopted(t *testing.T) {
+	run(t, 1, nil, func(b *bench) {
+		b.sw.SetSide(b.bridge(0), "enp59s0f1.3216", "lower_tor")
+		time.Sleep(time.Second)
+		b.wantMux(0, lower, 0, "") // the same port passes, under its new name
+	})
+}
+
+// preparer is a switch that flushes a bridge when it is read, as the real one does where fail_mode is to be set.
+type preparer struct {
+	*simswitch.Switch
+	due atomic.Bool
+}
+
+func (p *preparer) Read(ctx context.Context, bridge string) (cable.Sight, error) {
+	s, err := p.Switch.Read(ctx, bridge)
+	if p.due.Swap(false) {
+		s.Flushed = true
+		p.DelFlows(bridge)
+	}
+	return s, err
+}
+
+func (p *preparer) Watch(ctx context.Context, seen func(cable.Sight)) error {
+	return p.Switch.Watch(ctx, func(s cable.Sight) {
+		s.Unprepared = p.due.Load()
+		seen(s)
+	})
+}
+
+// The flows of a bridge that was prepared are those of a mux, and gone.
+func TestAPreparedBridgeGetsItsFlowsBack(t *testing.T) {
+	var p preparer
+	prepare := func(sw *simswitch.Switch, cfg *engine.Config) {
+		p.Switch = sw
+		cfg.Switch = &p
+	}
+	run(t, 1, prepare, func(b *bench) {
+		b.do(0, toggle)
+		p.due.Store(true)
+		b.sw.SetSide(b.bridge(0), "enp59s0f1.3216", "") // anything that has it looked at
+		time.Sleep(time.Second)
+		if p.due.Load() {
+			b.Error("the bridge was not read")
+		}
+		b.wantMux(0, lower, 1, "")
+	})
+}
