@@ -6,6 +6,8 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -27,18 +29,41 @@ const answerSize = 2 * 16
 
 func newLimit(b *testing.B, o *ovstest.OVS, muxes []ovstest.Mux) *limit {
 	b.Helper()
-	l := &limit{answer: make([]byte, answerSize)}
-	for _, m := range muxes {
-		c, err := dialOpenFlow(o, m.Bridge)
-		must(b, err)
-		b.Cleanup(func() { _ = c.Close() })
-		l.conns = append(l.conns, c)
-		ports := o.Ports(m.Bridge)
+	l := &limit{answer: make([]byte, answerSize), conns: make([]net.Conn, len(muxes))}
+	ports := portNumbers(b, o)
+	var dialing sync.WaitGroup // one after the other would take longer than OVS waits for a word on the first
+	for i, m := range muxes {
+		dialing.Go(func() {
+			c, err := dialOpenFlow(o, m.Bridge)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			b.Cleanup(func() { _ = c.Close() })
+			l.conns[i] = c
+		})
 		for side, names := range [2][2]string{{m.Lower, m.Upper}, {m.Upper, m.Lower}} {
 			l.frames[side] = append(l.frames[side], bundle(ports[names[0]], ports[names[1]], ports[m.NIC]))
 		}
 	}
+	dialing.Wait()
+	if b.Failed() {
+		b.FailNow()
+	}
 	return l
+}
+
+// portNumbers returns the OpenFlow port numbers of all ports of all bridges.
+func portNumbers(b *testing.B, o *ovstest.OVS) map[string]uint32 {
+	b.Helper()
+	numbers := map[string]uint32{}
+	for line := range strings.Lines(o.Vsctl("--format=csv", "--no-headings", "--columns=name,ofport", "list", "Interface")) {
+		name, number, _ := strings.Cut(strings.TrimSpace(line), ",")
+		n, err := strconv.ParseUint(number, 10, 32)
+		must(b, err)
+		numbers[name] = uint32(n)
+	}
+	return numbers
 }
 
 // dialOpenFlow says hello in version 1.4 and reads the other hello.
@@ -47,7 +72,7 @@ func dialOpenFlow(o *ovstest.OVS, bridge string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.SetDeadline(time.Now().Add(hang)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(10 * hang)); err != nil {
 		return nil, err
 	}
 	if _, err := c.Write([]byte{5, 0, 0, 8, 0, 0, 0, 1}); err != nil {

@@ -110,11 +110,12 @@ func (e *Engine) look(m *mux, flushed bool) bool {
 		s, err := e.read(m)
 		flushed = flushed || s.Flushed
 		m.hold()
-		if m.changes.Load() == before {
-			defer m.release()
-			return e.act(m, s, err, flushed)
-		}
+		believed := m.changes.Load() == before
+		ok := believed && e.act(m, s, err, flushed)
 		m.release()
+		if believed {
+			return ok
+		}
 	}
 	m.hold()
 	defer m.release()

@@ -96,7 +96,7 @@ func (s *session) transact(ops ...op) ([]ovsdb.Row, error) {
 	// What is after a failed operation is not run, so this row is the proof that all were.
 	list = append(list, selectAll(rootTable, "db_version"))
 	// The client's context does not reach its writes, which block when nobody reads.
-	defer context.AfterFunc(ctx, func() { s.conn.SetDeadline(time.Unix(1, 0)) })()
+	defer context.AfterFunc(ctx, func() { _ = s.conn.SetDeadline(time.Unix(1, 0)) })()
 	rows, err := s.client.Transact(ctx, rootTable, list)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		return nil, cause

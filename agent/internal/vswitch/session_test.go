@@ -42,7 +42,7 @@ func serveDatabase(t *testing.T, result string) (runDir string) {
 						return
 					}
 					if !json.Valid([]byte(result)) {
-						io.WriteString(conn, result)
+						_, _ = io.WriteString(conn, result)
 						return
 					}
 					answer := map[string]any{"id": request.ID, "error": nil, "result": json.RawMessage(result)}

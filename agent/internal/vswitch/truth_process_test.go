@@ -89,7 +89,7 @@ func newProcess(t *testing.T, o *ovstest.OVS, muxes []ovstest.Mux, by way, user 
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Signal(syscall.SIGCONT)
 		_ = p.cmd.Process.Kill()
-		<-p.ended
+		t.Logf("the agent ended: %v", <-p.ended)
 		if t.Failed() {
 			t.Logf("log of the agent:\n%s", log.Bytes())
 		}

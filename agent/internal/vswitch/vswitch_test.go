@@ -459,7 +459,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		if err := syscall.Setfsuid(65534); err != nil {
 			t.Fatal(err)
 		}
-		defer syscall.Setfsuid(0)
+		defer func() { _ = syscall.Setfsuid(0) }()
 		checkDiscoverError(t, newSwitch(t, o), "run as root", "permission denied")
 	})
 	t.Run("ovsdb-server killed", func(t *testing.T) {
