@@ -65,11 +65,7 @@ func (o *OVS) AddBridge(bridge string, ports ...string) {
 }
 
 func (o *OVS) addBridge(bridge string, ports ...string) []string {
-	datapath := "dummy"
-	if o.userspace {
-		datapath = "netdev"
-	}
-	args := []string{"--", "add-br", bridge, "--", "set", "Bridge", bridge, "datapath_type=" + datapath}
+	args := []string{"--", "add-br", bridge, "--", "set", "Bridge", bridge, "datapath_type=" + o.datapath}
 	for _, port := range ports {
 		args = append(args, o.addPort(bridge, port)...)
 	}
@@ -84,7 +80,7 @@ func (o *OVS) AddPort(bridge, port string) {
 
 func (o *OVS) addPort(bridge, port string) []string {
 	kind := "dummy"
-	if o.userspace {
+	if o.datapath != "dummy" {
 		kind = "internal"
 	}
 	return []string{"--", "add-port", bridge, port, "--", "set", "Interface", port, "type=" + kind}

@@ -28,10 +28,10 @@ type OVS struct {
 	// Server is ovsdb-server, Vswitchd is ovs-vswitchd.
 	Server, Vswitchd *Daemon
 
-	tb        testing.TB
-	userspace bool
-	netns     string // path of the network namespace; "" for the test's own
-	nextVLAN  int
+	tb       testing.TB
+	datapath string // datapath_type of bridges: dummy, netdev or system
+	netns    string // path of the network namespace; "" for the test's own
+	nextVLAN int
 }
 
 // An Option changes how Start sets up the switch.
@@ -39,21 +39,38 @@ type Option func(*OVS)
 
 // Userspace asks for the userspace datapath, which forwards real packets, in a network namespace of its own. Without it
 // the datapath is the dummy one, which needs no root and no device. The test is skipped when it does not run as root.
-func Userspace() Option { return func(o *OVS) { o.userspace = true } }
+func Userspace() Option { return func(o *OVS) { o.datapath = "netdev" } }
+
+// DatapathVariable is the environment variable that puts every switch on another datapath than the test asks for. The only
+// value is "system": the kernel's, for machines that have the module. Tests are skipped where it cannot be had.
+const DatapathVariable = "MUX_TEST_DATAPATH"
+
+// kernelModule is there while the kernel's datapath is loaded.
+const kernelModule = "/sys/module/openvswitch"
 
 // Start starts a switch without bridges. It is stopped when the test ends; if the test failed, its logs are shown. Without
 // Open vSwitch on the machine the test is skipped, or fails when CI=true.
 func Start(tb testing.TB, opts ...Option) *OVS {
 	tb.Helper()
-	o := &OVS{tb: tb, nextVLAN: firstVLAN}
+	o := &OVS{tb: tb, nextVLAN: firstVLAN, datapath: "dummy"}
 	for _, opt := range opts {
 		opt(o)
+	}
+	switch want := os.Getenv(DatapathVariable); want {
+	case "":
+	case "system":
+		o.datapath = want
+	default:
+		tb.Fatalf("%s=%q: want system, or nothing", DatapathVariable, want)
 	}
 	if _, err := lookTool("ovs-vswitchd"); err != nil {
 		skip(tb, "open vswitch is not installed: apt-get install openvswitch-switch")
 	}
-	if o.userspace && os.Geteuid() != 0 {
-		skip(tb, "the userspace datapath of open vswitch needs root")
+	if o.datapath != "dummy" && os.Geteuid() != 0 {
+		skip(tb, "this datapath of open vswitch needs root: "+o.datapath)
+	}
+	if _, err := os.Stat(kernelModule); err != nil && o.datapath == "system" {
+		skip(tb, "the kernel's datapath is not loaded: modprobe openvswitch")
 	}
 
 	// Not tb.TempDir: a unix socket's path holds at most 107 bytes.
@@ -68,7 +85,7 @@ func Start(tb testing.TB, opts ...Option) *OVS {
 		o.path("conf.db"), "--remote=punix:" + o.path("db.sock"),
 	}}
 	o.Vswitchd = &Daemon{o: o, name: "ovs-vswitchd", args: []string{"unix:" + o.path("db.sock")}}
-	if o.userspace {
+	if o.datapath != "dummy" {
 		o.newNetns()
 		o.Vswitchd.netns = o.netns
 	} else {

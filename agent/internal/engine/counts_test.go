@@ -32,9 +32,20 @@ func TestCountsTellWhoChangedWhat(t *testing.T) {
 		b.sw.AddRawFlow(b.bridge(1), cable.Flow{Action: cable.Normal})
 		time.Sleep(time.Second)
 		want("the switch fell back to NORMAL", engine.Counts{Flaps: 2, Drift: 1, Repairs: 1})
+		b.sw.Restart()
+		time.Sleep(time.Second)
+		want("the switch was restarted", engine.Counts{Flaps: 2, Drift: 1, Repairs: 3, Reconnects: 2})
 		b.sw.RemoveBridge(b.bridge(1))
 		time.Sleep(time.Second)
-		want("a bridge went", engine.Counts{Flaps: 2, Drift: 1, Repairs: 1})
+		want("a bridge went", engine.Counts{Flaps: 2, Drift: 1, Repairs: 3, Reconnects: 2})
+		resume := b.sw.Stall()
+		b.do(0, toggle)
+		time.Sleep(20 * time.Second)
+		resume()
+		time.Sleep(20 * time.Second)
+		if got := b.Counts(); got.Drift != 1 || got.Flaps != 3 {
+			t.Errorf("after an outage in which one change landed late: %+v, want no drift and one flap more", got)
+		}
 	})
 }
 

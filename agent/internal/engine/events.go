@@ -24,6 +24,7 @@ type Event struct {
 type Condition struct {
 	State  cable.State
 	Reason string // why it is unhealthy, where that is not simply a requested drop
+	unread bool   // the switch could not be read
 }
 
 // String writes "upper_tor", "lower_tor, dropped nic", "upper_tor: <reason>", or "none" where there is no mux.
@@ -40,7 +41,9 @@ func (c *Condition) String() string {
 // Healthy reports whether everything passes as on a cable with nothing dropped.
 func (c *Condition) Healthy() bool { return c.Reason == "" && c.State.Dropped == 0 }
 
-func (s *Snapshot) condition() *Condition { return &Condition{State: s.State, Reason: s.Reason} }
+func (s *Snapshot) condition() *Condition {
+	return &Condition{State: s.State, Reason: s.Reason, unread: s.unread}
+}
 
 // The number of events that are kept: of a vm_set for readers of the stream that reconnect, and of each mux for its
 // history, so that a port that is toggled all night does not push out what happened to another.
@@ -61,8 +64,10 @@ type journal struct {
 // Counts are totals since the start of the agent. Nothing resets them.
 type Counts struct {
 	Flaps   uint64 // changes of side that clients asked for
-	Drift   uint64 // changes that somebody made on the switch of a mux
+	Drift   uint64 // changes that somebody made on the switch of a mux; an outage of the switch is none
 	Repairs uint64 // muxes that the agent put right
+	// Reconnects counts the bridges that were found anew, after a restart of the switch or because they were made anew.
+	Reconnects uint64
 }
 
 func (c *Counts) add(ev Event) {
@@ -70,7 +75,7 @@ func (c *Counts) add(ev Event) {
 	case ev.From == nil || ev.To == nil:
 	case ev.Cause == API && ev.From.State.Active != ev.To.State.Active:
 		c.Flaps++
-	case ev.Cause == External:
+	case ev.Cause == External && !ev.From.unread && !ev.To.unread:
 		c.Drift++
 	case ev.Cause == Recovery && ev.To.Reason == "":
 		c.Repairs++
@@ -111,6 +116,13 @@ func (r *ring) next() <-chan struct{} {
 
 func (r *ring) last(n int) []Event {
 	return slices.Clone(r.events[max(0, len(r.events)-n):])
+}
+
+// countReconnect counts a bridge that was found anew.
+func (j *journal) countReconnect() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.counts.Reconnects++
 }
 
 // record gives an event its number and its time.

@@ -186,6 +186,9 @@ func (e *Engine) act(m *mux, s cable.Sight, err error, flushed bool) bool {
 // what a person did is shown and left alone.
 func (e *Engine) adopt(m *mux, s cable.Sight) bool {
 	cur := m.snap.Load()
+	if cur.life != 0 && s.Life != 0 && s.Life != cur.life {
+		e.journal.countReconnect()
+	}
 	next := *cur
 	next.Mux, next.life, next.unread, next.rejected = s.Mux, s.Life, false, false
 	r := next.Ports.Read(s.Flows, cur.State.Active)

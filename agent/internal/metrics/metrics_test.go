@@ -98,6 +98,7 @@ func TestMetricsOfAnAgent(t *testing.T) {
 		`mux_agent_flaps_total{vm_set="vms17-8"}`:                                         "6",
 		`mux_agent_external_changes_total{vm_set="vms17-8"}`:                              "0",
 		`mux_agent_repairs_total{vm_set="vms17-8"}`:                                       "0",
+		`mux_agent_reconnects_total{vm_set="vms17-8"}`:                                    "0",
 		`mux_agent_rejected_bridges{vm_set="vms17-8"}`:                                    "1",
 		`mux_agent_ready{vm_set="vms17-8"}`:                                               "1",
 		`mux_agent_build_info{goversion="` + runtime.Version() + `",version="test"}`:      "1",

@@ -13,9 +13,9 @@ import (
 type muxes struct {
 	engines []*engine.Engine
 
-	ready, count, rejected  *prometheus.Desc
-	healthy, flapCounter    *prometheus.Desc
-	flaps, external, repair *prometheus.Desc
+	ready, count, rejected             *prometheus.Desc
+	healthy, flapCounter               *prometheus.Desc
+	flaps, external, repair, reconnect *prometheus.Desc
 }
 
 func newMuxes(engines []*engine.Engine) *muxes {
@@ -31,6 +31,7 @@ func newMuxes(engines []*engine.Engine) *muxes {
 		flapCounter: desc("mux_flaps", "The flap counter of a port, which clients may clear.", "port"),
 		flaps:       desc("flaps_total", "Changes of side that clients asked for; never cleared."),
 		external:    desc("external_changes_total", "Changes of a mux that were seen on the switch and that no client asked for."),
+		reconnect:   desc("reconnects_total", "Bridges that were found anew, after a restart of the switch or because they were made anew."),
 		repair:      desc("repairs_total", "Muxes that the agent put right after the switch had lost their flows."),
 	}
 }
@@ -38,7 +39,7 @@ func newMuxes(engines []*engine.Engine) *muxes {
 // Describe implements prometheus.Collector.
 func (m *muxes) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		m.ready, m.count, m.rejected, m.healthy, m.flapCounter, m.flaps, m.external, m.repair,
+		m.ready, m.count, m.rejected, m.healthy, m.flapCounter, m.flaps, m.external, m.repair, m.reconnect,
 	} {
 		descs <- d
 	}
@@ -75,6 +76,7 @@ func (m *muxes) Collect(out chan<- prometheus.Metric) {
 		counter(m.flaps, counts.Flaps)
 		counter(m.external, counts.Drift)
 		counter(m.repair, counts.Repairs)
+		counter(m.reconnect, counts.Reconnects)
 	}
 }
 
