@@ -12,6 +12,7 @@ fi
 
 find_terraform
 work=$(mktemp -d /tmp/mux-test.XXXXXX)
+chmod 755 "$work" # one test runs the agent as another user
 trap 'rm -rf "$work"' EXIT
 clean_environment "$work"
 if [ -z "$terraform" ]; then
