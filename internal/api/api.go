@@ -144,7 +144,7 @@ type Rejected struct {
 // Event is one change of a mux, as GET …/events streams it and GET …/history lists it.
 type Event struct {
 	Bridge    string     `json:"bridge"`
-	Cause     string     `json:"cause"`  // "api", "external" (somebody changed the switch) or "recovery" (the agent put it right)
+	Cause     string     `json:"cause"`  // "api", "external" (seen on the switch: somebody changed it, or it could not be read) or "recovery" (the agent put it right)
 	Client    string     `json:"client"` // IP address of who asked, "" when nobody did
 	From      *Condition `json:"from"`   // null when there was no mux
 	PortIndex int        `json:"port_index"`

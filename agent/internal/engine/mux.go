@@ -56,7 +56,7 @@ type Cause string
 // The causes.
 const (
 	API      Cause = "api"      // a client asked
-	External Cause = "external" // somebody changed the switch
+	External Cause = "external" // seen on the switch, where nobody asked: somebody changed it, or it could not be read
 	Recovery Cause = "recovery" // the agent put right what the switch had lost
 )
 

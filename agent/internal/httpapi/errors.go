@@ -143,10 +143,18 @@ func errNotReady(vmSet string, cause error) error {
 	}
 }
 
+// errStopping is for what comes while the agent stops.
+func errStopping(cause error) error {
+	return &httpError{status: http.StatusServiceUnavailable, code: api.CodeNotReady, text: engine.ErrStopping.Error(), err: cause}
+}
+
 // errChange is for a change of one mux that failed.
 func errChange(e *engine.Engine, snap *engine.Snapshot, err error) error {
 	if errors.Is(err, engine.ErrUnknownPort) {
 		return errUnknownPort(e, fmt.Sprint(snap.Index))
+	}
+	if errors.Is(err, engine.ErrStopping) {
+		return errStopping(err)
 	}
 	return &httpError{status: http.StatusInternalServerError, code: failure(err).Code, text: err.Error(), err: err}
 }

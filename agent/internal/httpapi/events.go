@@ -175,7 +175,7 @@ func (s *Server) waitForSide(w http.ResponseWriter, r *http.Request, e *engine.E
 		case <-r.Context().Done():
 			return nil
 		case <-s.ending.Done():
-			return &httpError{status: http.StatusServiceUnavailable, code: api.CodeNotReady, text: "the agent is stopping"}
+			return errStopping(engine.ErrStopping)
 		case <-over.C:
 			w.Header().Set(api.ErrorCodeHeader, api.CodeNotReached)
 			write(w, http.StatusPreconditionFailed, s.bodies.one(now))

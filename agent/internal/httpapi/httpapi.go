@@ -25,7 +25,7 @@ type Config struct {
 	Version api.Version
 	// Verbose adds the chain of errors, as `traceback`, to error bodies.
 	Verbose bool
-	// AllowHosts are the names, beside addresses and names without a dot, by which the agent may be called; one that starts
+	// AllowHosts are the names, beside addresses and names without a dot, by which browsers may call the agent; one that starts
 	// with a dot stands for all below it.
 	AllowHosts []string
 	// Metrics, when not nil, answers GET /metrics, and Observe is told of each request when it is over.
