@@ -211,7 +211,8 @@ func (e *Engine) Reload(ctx context.Context) error {
 		}
 	}
 	looks.Wait()
-	e.repair(ctx, changes)
+	// A flushed bridge must not be left without flows because somebody gave up.
+	e.repair(context.WithoutCancel(ctx), changes)
 
 	var gone []*Snapshot
 	e.update(func(t *table) {
@@ -329,9 +330,13 @@ func (e *Engine) apply(batch []*call) {
 	e.cfg.Switch.Apply(updates, func(i int, err error) { batch[i].finish(err) })
 }
 
-// ClearFlaps sets the flap counters of some ports to 0 and returns their muxes. With an unknown port nothing is cleared.
+// ClearFlaps sets the flap counters of some ports to 0, of all with nil, and returns their muxes. With an unknown port
+// nothing is cleared.
 func (e *Engine) ClearFlaps(indexes []int) ([]*Snapshot, error) {
 	t := e.table.Load()
+	if indexes == nil {
+		indexes = slices.Collect(maps.Keys(t.byIndex))
+	}
 	muxes := make([]*mux, len(indexes))
 	for i, index := range indexes {
 		if muxes[i] = t.byIndex[index]; muxes[i] == nil {

@@ -75,10 +75,11 @@ type mux struct {
 	changes atomic.Uint64 // counts the answers to changes, so that a reading that was taken meanwhile is not believed
 
 	// The following are touched by the owner alone.
-	late     *call     // a change of which nobody knows whether it landed
-	owed     bool      // the flows are not those of State by no one's will, and have to be put right
-	answered time.Time // when the switch last answered a change, or was given up
-	silent   time.Time // when the switch last left an owner without an answer
+	late     *call        // a change of which nobody knows whether it landed
+	owed     bool         // the flows are not those of State by no one's will, and have to be put right
+	wanted   *cable.State // what a repair was to bring and has not yet
+	answered time.Time    // when the switch last answered a change, or was given up
+	silent   time.Time    // when the switch last left an owner without an answer
 
 	mu      sync.Mutex
 	owned   bool
@@ -228,12 +229,12 @@ func (c *call) finish(err error) {
 	c.took = time.Since(c.started)
 	m.settle()
 	if err == nil {
-		m.late, m.owed = nil, false
+		m.late, m.owed, m.wanted = nil, false, nil
 		m.publish(c.next, c.origin, c.took)
 		c.end(nil)
 		return
 	}
-	if unknown := (*cable.SwitchError)(nil); errors.As(err, &unknown) && unknown.Unknown {
+	if unknown := inDoubt(err); unknown != nil {
 		doubt := *m.snap.Load()
 		doubt.Reason = "it is not known whether the last change was applied: " + unknown.Err.Error()
 		doubt.proper = false
@@ -244,10 +245,22 @@ func (c *call) finish(err error) {
 	c.end(err)
 }
 
+// inDoubt returns the error of a change of which nobody can tell what became of it, and nil for any other.
+func inDoubt(err error) *cable.SwitchError {
+	var failed *cable.SwitchError
+	if errors.As(err, &failed) && failed.Unknown {
+		return failed
+	}
+	return nil
+}
+
 func (c *call) end(err error) {
 	c.err = err
 	if err != nil && c.origin.Cause == Recovery {
 		c.m.owed = true
+		if c.begun {
+			c.m.wanted = &c.next.State
+		}
 	}
 	c.waiting.Done()
 	c.m.release()

@@ -192,10 +192,13 @@ func (e *Engine) adopt(m *mux, s cable.Sight) bool {
 	next := *cur
 	next.Mux, next.life, next.unread, next.rejected = s.Mux, s.Life, false, false
 	r := next.Ports.Read(s.Flows, cur.State.Active)
-	stands := r.Proper && !s.Flushed // what was read was removed after that
+	stands := r.Proper && !s.Flushed && (m.wanted == nil || r.State == *m.wanted) // what was flushed was removed after it was read
 	if late := m.late; late != nil && r.Proper && r.State == late.next.State {
 		m.late = nil
-		next.State, next.Reason, next.proper, next.Flaps = r.State, "", stands, late.next.Flaps
+		next.State, next.Reason, next.proper = r.State, "", stands
+		if late.origin.Cause == API && r.State.Active != cur.State.Active {
+			next.Flaps++
+		}
 		m.publish(&next, late.origin, time.Since(late.started))
 		if m.owed = !stands; m.owed {
 			return e.restore(m)
@@ -219,6 +222,7 @@ func (e *Engine) adopt(m *mux, s cable.Sight) bool {
 		m.publish(&next, Origin{Cause: Recovery}, 0)
 		return e.restore(m)
 	}
+	m.wanted = nil
 	next.State, next.Reason, next.proper = r.State, r.Reason, r.Proper
 	m.publish(&next, Origin{Cause: External}, 0)
 	return true
@@ -235,22 +239,35 @@ func lost(cur *Snapshot, s cable.Sight) bool {
 	if slices.ContainsFunc(s.Flows, func(f cable.Flow) bool { return f.Action == cable.Normal }) {
 		return true
 	}
-	return len(s.Flows) == 0 && s.Life != cur.life
+	if s.Life == cur.life || len(s.Flows) >= 2 || !cur.Ports.Numbered() {
+		return false
+	}
+	// A change may have come before anybody noticed, and have written only what it changed.
+	want := cur.Ports.Want(cur.State)
+	return !slices.ContainsFunc(s.Flows, func(f cable.Flow) bool { return f != want[0] && f != want[1] })
 }
 
-// restore rewrites the flows of an owned mux for its last state, and waits for the switch. It returns false when that failed.
+// restore rewrites the flows of an owned mux for its last state, or for the one that a repair was to bring, and waits for
+// the switch. It returns false when that failed.
 func (e *Engine) restore(m *mux) bool {
 	cur := m.snap.Load()
+	next := *cur
+	if m.wanted != nil {
+		next.State = *m.wanted
+	}
 	answer := make(chan error, 1)
 	started := time.Now()
-	e.cfg.Switch.Apply([]cable.Update{{Bridge: cur.Bridge, Want: cur.Ports.Want(cur.State)}}, func(_ int, err error) { answer <- err })
+	e.cfg.Switch.Apply([]cable.Update{{Bridge: cur.Bridge, Want: cur.Ports.Want(next.State)}}, func(_ int, err error) { answer <- err })
 	err := <-answer
 	m.settle()
-	next := *cur
 	if err != nil {
+		if inDoubt(err) != nil {
+			m.silent = time.Now()
+		}
+		next.State = cur.State
 		next.Reason = "its flows could not be put right: " + err.Error()
 	} else {
-		next.Reason, next.proper, m.owed = "", true, false
+		next.Reason, next.proper, m.owed, m.wanted = "", true, false, nil
 	}
 	m.publish(&next, Origin{Cause: Recovery}, time.Since(started))
 	return err == nil
@@ -344,9 +361,22 @@ func (e *Engine) serveWhenQuiet(s cable.Sight) {
 			break
 		}
 	}
+	e.reloading.Lock() // a reload serves new bridges as well
+	defer e.reloading.Unlock()
+	if served := e.table.Load().byIndex[s.Index]; served != nil {
+		if other := served.snap.Load().Bridge; other != s.Bridge {
+			s.Rejected = clash(s.Index, other)
+			e.reject(s)
+		}
+		return
+	}
 	m := newMux(e, s)
 	e.adoptAtStart(m, s)
-	e.repair(e.stopping, map[*mux]cable.Change{m: {Output: cable.AllRoles}})
+	change := cable.Change{Output: cable.AllRoles}
+	if e.cfg.KeepDrops && s.Mux.Ports.Read(s.Flows, cable.UpperToR).Proper {
+		change = cable.Change{}
+	}
+	e.repair(e.stopping, map[*mux]cable.Change{m: change})
 	e.update(func(t *table) {
 		t.remove(s.Bridge)
 		t.add(m)

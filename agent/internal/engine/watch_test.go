@@ -2,11 +2,14 @@ package engine_test
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
@@ -188,5 +191,136 @@ func TestAPreparedBridgeGetsItsFlowsBack(t *testing.T) {
 			b.Error("the bridge was not read")
 		}
 		b.wantMux(0, lower, 1, "")
+	})
+}
+
+// A change that comes before anybody noticed a restart writes one flow into an empty table; the other is put back.
+func TestAChangeRightAfterARestart(t *testing.T) {
+	run(t, 1, nil, func(b *bench) {
+		s := b.Snapshot(0)
+		want := s.Ports.Want(lower)
+		b.do(0, toggle)
+		b.sw.Restart()
+		b.sw.AddRawFlow(b.bridge(0), want[1])
+		time.Sleep(time.Second)
+		b.wantMux(0, lower, 1, "")
+	})
+}
+
+func TestAReloadAndANewBridge(t *testing.T) {
+	run(t, 1, nil, func(b *bench) {
+		b.sw.AddBridge(b.bridge(1), "muxy-vms17-8-1", "u", "v")
+		time.Sleep(100 * time.Millisecond)
+		if err := b.Reload(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		b.do(1, toggle)
+		dropped := cable.State{Active: cable.LowerToR, Dropped: nic}
+		b.do(1, cable.Change{Drop: nic})
+		time.Sleep(5 * time.Second)
+		b.wantMux(1, dropped, 1, "") // served once, and not served anew when its quiet second is over
+		if got := b.history(1); len(got) != 4 {
+			t.Errorf("history: %q, want that it came, was repaired, toggled and dropped", got)
+		}
+	})
+}
+
+func TestALateToggleAfterACounterWasCleared(t *testing.T) {
+	run(t, 1, nil, func(b *bench) {
+		for range 5 {
+			b.do(0, toggle)
+		}
+		resume := b.sw.Stall()
+		b.do(0, toggle)
+		if _, err := b.ClearFlaps(nil); err != nil {
+			t.Fatal(err)
+		}
+		resume()
+		time.Sleep(10 * time.Second)
+		b.wantMux(0, upper, 1, "")
+	})
+}
+
+func TestARepairThatFailedIsNotForgotten(t *testing.T) {
+	prepare := func(sw *simswitch.Switch, _ *engine.Config) {
+		sw.DelFlows("mbr-vms17-8-0")
+		sw.AddFlow("mbr-vms17-8-0", 0, "muxy-vms17-8-0", "enp59s0f1.3216", "enp59s0f1.3217")
+		sw.AddFlow("mbr-vms17-8-0", 0, "enp59s0f1.3217") // dropped, to be repaired at the start
+		sw.FailNext("mbr-vms17-8-0", "OFPFMFC_TABLE_FULL")
+	}
+	run(t, 1, prepare, func(b *bench) {
+		time.Sleep(time.Minute)
+		b.wantMux(0, lower, 0, "")
+	})
+}
+
+func TestKeepDropsOfANewBridge(t *testing.T) {
+	run(t, 1, func(_ *simswitch.Switch, cfg *engine.Config) { cfg.KeepDrops = true }, func(b *bench) {
+		b.sw.AddBridge(b.bridge(1), "muxy-vms17-8-1", "u", "v")
+		b.sw.AddFlow(b.bridge(1), 0, "muxy-vms17-8-1", "u", "v")
+		b.sw.AddFlow(b.bridge(1), 0, "v")
+		b.sw.AddBridge(b.bridge(2), "muxy-vms17-8-2", "x", "y")
+		time.Sleep(time.Minute)
+		b.wantMux(1, cable.State{Active: cable.LowerToR, Dropped: nic}, 0, "")
+		b.wantMux(2, upper, 0, "")
+	})
+}
+
+// hanging is a switch that never answers changes while it hangs.
+type hanging struct {
+	*simswitch.Switch
+	now atomic.Bool
+}
+
+func (h *hanging) Apply(updates []cable.Update, done func(int, error)) {
+	if !h.now.Load() {
+		h.Switch.Apply(updates, done)
+		return
+	}
+	go func() {
+		time.Sleep(3 * time.Second)
+		for i, u := range updates {
+			done(i, &cable.SwitchError{Bridge: u.Bridge, Op: "set flows", Err: errors.New("no answer"), Unknown: true, Retryable: true})
+		}
+	}()
+}
+
+func TestAChangeBehindARepairThatHangs(t *testing.T) {
+	var h hanging
+	run(t, 1, func(sw *simswitch.Switch, cfg *engine.Config) {
+		h.Switch = sw
+		cfg.Switch = &h
+	}, func(b *bench) {
+		h.now.Store(true)
+		b.sw.Restart()
+		time.Sleep(100 * time.Millisecond)
+		started := time.Now()
+		if res := b.do(0, toggle); res.Err == nil || time.Since(started) > 3*time.Second {
+			t.Errorf("%v after %v of fake time, want a failure within the timeout", res.Err, time.Since(started))
+		}
+		h.now.Store(false)
+		time.Sleep(20 * time.Second)
+		b.wantMux(0, upper, 0, "")
+	})
+}
+
+// An agent that is told to stop while it starts puts back what its own preparation removed.
+func TestStopDuringTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		names, err := cable.NewNames("vms17-8")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sw := simswitch.New(names, 3)
+		sw.DelFlows(names.Bridge(1))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		e := engine.New(engine.Config{Names: names, Switch: sw, Log: slog.New(slog.DiscardHandler)})
+		if err := e.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		if got := sw.Inject(names.Bridge(1), "enp59s0f1.3217"); !slices.Equal(got, []string{names.NIC(1)}) {
+			t.Errorf("a packet from the upper ToR comes out at %v, want the NIC", got)
+		}
 	})
 }

@@ -156,7 +156,8 @@ func errChange(e *engine.Engine, snap *engine.Snapshot, err error) error {
 	if errors.Is(err, engine.ErrStopping) {
 		return errStopping(err)
 	}
-	return &httpError{status: http.StatusInternalServerError, code: failure(err).Code, text: err.Error(), err: err}
+	failed := map[string]api.Failure{snap.Bridge: failure(err)}
+	return &httpError{status: http.StatusInternalServerError, code: failed[snap.Bridge].Code, text: err.Error(), failed: failed, err: err}
 }
 
 // errReload is for a switch that could not be read as a whole; then nothing was changed.

@@ -55,6 +55,10 @@ func (s *Server) getEvents(w http.ResponseWriter, r *http.Request, e *engine.Eng
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Accel-Buffering", "no")
+	if r.Method == http.MethodHead {
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}
 	hello := fmt.Appendf(nil, "retry: 1000\nid: %d\n\n", last)
 	if missed {
 		hello = appendMissed(hello, last)

@@ -149,6 +149,22 @@ func TestEventStreamsDoNotKeepTheAgentFromStopping(t *testing.T) {
 	}
 }
 
+func TestHeadOfTheEventStreamEnds(t *testing.T) {
+	a := agenttest.Start(t, agenttest.Ports(1))
+	client := http.Client{Timeout: hang}
+	defer client.CloseIdleConnections()
+	for range 2 { // the second on the connection of the first
+		res, err := client.Head(a.URL + "/mux/vms17-8/events")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != 200 || res.Header.Get("Content-Type") != "text/event-stream" {
+			t.Errorf("HEAD: %s, %v", res.Status, res.Header)
+		}
+	}
+}
+
 func TestHistory(t *testing.T) {
 	a := agenttest.Start(t, agenttest.Ports(2))
 	call(t, "POST", a.URL+"/mux/vms17-8/1?reqId=5d1f", `{"active_side":"toggle"}`)

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/gorilla/mux"
 
@@ -246,11 +245,6 @@ func (s *Server) postClearFlaps(w http.ResponseWriter, r *http.Request, e *engin
 		return err
 	}
 	var indexes []int
-	if ports == nil {
-		for _, snap := range e.Snapshots() {
-			indexes = append(indexes, snap.Index)
-		}
-	}
 	for _, port := range ports {
 		index := portIndex(port)
 		if e.Snapshot(index) == nil {
@@ -259,8 +253,8 @@ func (s *Server) postClearFlaps(w http.ResponseWriter, r *http.Request, e *engin
 		indexes = append(indexes, index)
 	}
 	cleared, err := e.ClearFlaps(indexes)
-	if err != nil {
-		return errUnknownPort(e, strings.Join(ports, "|"))
+	if err != nil { // its bridge went meanwhile
+		return &httpError{status: http.StatusNotFound, code: api.CodeUnknownPort, name: "NotFound", text: err.Error(), err: err}
 	}
 	write(w, http.StatusOK, encode(flaps(cleared)))
 	return nil

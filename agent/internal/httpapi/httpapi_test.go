@@ -260,7 +260,7 @@ func TestPartialFailure(t *testing.T) {
 	}
 	a.FailNext(1, "OFPFMFC_TABLE_FULL")
 	got := call(t, "POST", a.URL+"/mux/vms17-8/1", `{"active_side":"toggle"}`)
-	if got.status != 500 || got.body != jsonObject("err_msg", refused) || got.header.Get(api.ErrorCodeHeader) != api.CodeSwitch {
+	if got.status != 500 || got.body != `{"err_msg":"`+refused+`","failed":{"mbr-vms17-8-1":{"code":"switch_error","err_msg":"`+refused+`","retryable":false}}}`+"\n" || got.header.Get(api.ErrorCodeHeader) != api.CodeSwitch {
 		t.Errorf("one port: %+v", got)
 	}
 	if got := call(t, "GET", a.URL+"/mux/vms17-8/1", ""); !strings.Contains(got.body, `"active_side":"upper_tor"`) {
@@ -272,10 +272,16 @@ func TestABadPatchChangesNothing(t *testing.T) {
 	a := agenttest.Start(t, agenttest.Ports(2))
 	for body, want := range map[string]string{
 		`{"ports":{"0":{"active_side":"lower_tor"},"1":{"active_side":"toggle"}}}`: `Bad patch: port 1: unknown side \"toggle\"`,
-		`{"ports":{"0":{"active_side":"lower_tor"},"1":{"dropped":["tor"]}}}`:      `Bad patch: port 1: unknown port \"tor\"`,
+		`{"ports":{"0":{"active_side":"lower_tor"},"1":{"dropped":["tor"]}}}`:      `Bad patch: port 1: dropped: unknown port \"tor\"`,
 		`{"ports":{"0":{"active_side":"lower_tor"},"7":{}}}`:                       `Unknown bridge, vm_set=vms17-8, port_index=7`,
 		`{"ports":{"0":{"active_side":"lower_tor"},"01":{}}}`:                      `\"01\" is no port index`,
-		`{"ports":{"0":{"active_side":"lower_tor","activeside":"x"}}}`:             `unknown field \"activeside\"`,
+		`{"ports":{"0":{"active_side":"lower_tor","activeside":"x"}}}`:             `port 0: unknown field \"activeside\"`,
+		`{"PORTS":{"0":{"active_side":"lower_tor"}}}`:                              `Bad patch: no ports`,
+		`{"ports":{"0":{"ACTIVE_SIDE":"lower_tor"}}}`:                              `unknown field \"ACTIVE_SIDE\"`,
+		`{"ports":{"0":{"active_side":"lower_tor"}},"x":1}`:                        `unknown field \"x\"`,
+		`{"ports":{"0":{"active_side":null}}}`:                                     `port 0: unknown side`,
+		`{"ports":{"0":{"dropped":null}}}`:                                         `port 0: dropped: it is no list of strings`,
+		`{"ports":{"0":{"dropped":"nic"}}}`:                                        `port 0: dropped: it is no list of strings`,
 		`{"ports":{"0":{"active_side":7}}}`:                                        `Bad patch`,
 		`{"ports":{"0":null}}`:                                                     `port 0 is null`,
 		`{"ports":null}`:                                                           `no ports`,

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -155,7 +156,7 @@ func decodeLog(w http.ResponseWriter, r *http.Request) (string, error) {
 // decodePatch returns the change of each port. Unlike the older routes it refuses what it does not know, since a
 // misspelt key would otherwise be a wish that is silently not granted.
 func decodePatch(w http.ResponseWriter, r *http.Request) (map[int]cable.Change, error) {
-	_, data, err := decode(w, r)
+	object, data, err := decode(w, r)
 	if err != nil {
 		return nil, err
 	}
@@ -163,19 +164,15 @@ func decodePatch(w http.ResponseWriter, r *http.Request) (map[int]cable.Change, 
 		return errPosted(r, data, fmt.Sprintf(format, args...)+
 			`, expected: {"ports": {"<port_index>": {"active_side": "upper_tor|lower_tor", "dropped": ["nic|upper_tor|lower_tor", ...]}}}`)
 	}
-	var patch struct {
-		Ports map[string]*api.Desired `json:"ports"`
-	}
-	strict := json.NewDecoder(bytes.NewReader(data))
-	strict.DisallowUnknownFields()
-	if err := strict.Decode(&patch); err != nil {
-		return nil, bad("Bad patch: %v", err)
-	}
-	if patch.Ports == nil {
+	ports, ok := value[map[string]map[string]json.RawMessage](object, "ports")
+	if !ok {
 		return nil, bad("Bad patch: no ports")
 	}
+	if key := unknownKey(object, "ports"); key != "" {
+		return nil, bad("Bad patch: unknown field %q", key)
+	}
 	changes := map[int]cable.Change{}
-	for port, want := range patch.Ports {
+	for port, want := range ports {
 		index, err := strconv.Atoi(port)
 		if err != nil || index < 0 || strconv.Itoa(index) != port {
 			return nil, bad("Bad patch: %q is no port index", port)
@@ -183,23 +180,40 @@ func decodePatch(w http.ResponseWriter, r *http.Request) (map[int]cable.Change, 
 		if want == nil {
 			return nil, bad("Bad patch: port %s is null", port)
 		}
+		if key := unknownKey(want, "active_side", "dropped"); key != "" {
+			return nil, bad("Bad patch: port %s: unknown field %q", port, key)
+		}
 		var change cable.Change
-		if want.ActiveSide != nil {
+		if _, ok := want["active_side"]; ok {
+			side, _ := value[string](want, "active_side")
 			change.Move = cable.MoveTo
-			if change.Side, err = cable.ParseSide(*want.ActiveSide); err != nil {
+			if change.Side, err = cable.ParseSide(side); err != nil {
 				return nil, bad("Bad patch: port %s: %v", port, err)
 			}
 		}
-		if want.Dropped != nil {
-			dropped, err := parseRoles(*want.Dropped)
-			if err != nil {
-				return nil, bad("Bad patch: port %s: %v", port, err)
+		if _, ok := want["dropped"]; ok {
+			names, ok := value[[]string](want, "dropped")
+			dropped, err := parseRoles(names)
+			if !ok || err != nil {
+				return nil, bad("Bad patch: port %s: dropped: %v", port, cmp.Or(err, errNoList))
 			}
 			change.SetDropped = &dropped
 		}
 		changes[index] = change
 	}
 	return changes, nil
+}
+
+var errNoList = errors.New("it is no list of strings")
+
+// unknownKey returns a key of an object that is none of the known ones, in their exact case; "" when there is none.
+func unknownKey(object map[string]json.RawMessage, known ...string) string {
+	for key := range object {
+		if !slices.Contains(known, key) {
+			return key
+		}
+	}
+	return ""
 }
 
 // toASCII escapes what is not ASCII in valid JSON.

@@ -81,9 +81,10 @@ func (p *requests) begin(ctx context.Context, id string, call [sha256.Size]byte)
 			return nil, false, errOtherCall
 		}
 		if running {
+			done := q.done // a repeat that runs the call again makes a new one
 			p.mu.Unlock()
 			select {
-			case <-q.done:
+			case <-done:
 				continue
 			case <-ctx.Done():
 				return nil, false, fmt.Errorf("given up while the first call of its reqId was under way: %w", context.Cause(ctx))
@@ -110,7 +111,9 @@ func (p *requests) end(id string, q *request, body []byte) {
 	defer p.mu.Unlock()
 	delete(p.running, id)
 	q.body, q.since = body, time.Now()
-	p.keep(id, q)
+	if body != nil || len(q.sides) > 0 { // else nothing was done, and there is nothing to remember
+		p.keep(id, q)
+	}
 	close(q.done)
 }
 
@@ -151,13 +154,7 @@ func (s *Server) once(h handler) handler {
 			return errQuery(r, fmt.Sprintf("reqId must have at most %d bytes", maxReqID))
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-			return errTooLarge()
-		}
-		if err != nil {
-			return errNoJSON(err)
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), failingReader{err}))
 		q, answered, err := s.requests.begin(r.Context(), id, fingerprint(r, body))
 		switch {
 		case errors.Is(err, errOtherCall):
@@ -172,6 +169,16 @@ func (s *Server) once(h handler) handler {
 		defer func() { s.requests.end(id, q, answer.success()) }()
 		return h(answer, r.WithContext(context.WithValue(r.Context(), requestKey{}, q)))
 	}
+}
+
+// failingReader stands for the rest of a body that could not be read; whether that matters is the handler's to say.
+type failingReader struct{ err error }
+
+func (f failingReader) Read([]byte) (int, error) {
+	if f.err == nil {
+		return 0, io.EOF
+	}
+	return 0, f.err
 }
 
 // fingerprint tells calls apart.

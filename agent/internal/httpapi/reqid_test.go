@@ -87,6 +87,19 @@ func TestARepeatOfATimedOutToggleSetsTheSide(t *testing.T) {
 	}
 }
 
+// A reqId does not change what is judged first.
+func TestAReqIDWithALargeBody(t *testing.T) {
+	a := agenttest.Start(t, agenttest.Ports(1))
+	large := strings.Repeat("x", 70_000)
+	for path, want := range map[string]int{
+		"/mux/nope?reqId=a": 404, "/mux/vms17-8/7?reqId=b": 404, "/mux/vms17-8/0/reset?reqId=c": 200, "/mux/vms17-8/0?reqId=d": 413,
+	} {
+		if got := call(t, "POST", a.URL+path, large); got.status != want {
+			t.Errorf("%s: %d %s, want %d", path, got.status, got.body, want)
+		}
+	}
+}
+
 func TestAReqIDOfAnotherCallIsRefused(t *testing.T) {
 	a := agenttest.Start(t, agenttest.Ports(2))
 	call(t, "POST", a.URL+"/mux/vms17-8/0?reqId=a", toggleBody)

@@ -382,3 +382,19 @@ func TestTruthOfAVeth(t *testing.T) {
 		w.settles(0, upper, "")
 	})
 }
+
+// A change that comes right after a restart, perhaps before anybody has noticed it, meets an empty flow table.
+func TestTruthOfAChangeRightAfterARestart(t *testing.T) {
+	bothWays(t, func(t *testing.T, by way) {
+		w := newWorld(t, by, 8)
+		w.o.Vswitchd.Kill()
+		w.o.Vswitchd.Start()
+		for i := range w.muxes {
+			toLower := cable.Change{Move: cable.MoveTo, Side: cable.LowerToR}
+			waitFor(t, "the switch takes changes", func() bool { return w.do(i, toLower).Err == nil })
+		}
+		for i := range w.muxes {
+			w.settles(i, lower, "")
+		}
+	})
+}

@@ -84,7 +84,8 @@ func (s *Switch) Discover(ctx context.Context) ([]cable.Sight, error) {
 		return nil, err
 	}
 	if err := s.prepare(ctx, views); err != nil {
-		return nil, err
+		// It may have been done, and what was read be the last word on the sides; so it is told, as flushed.
+		s.cfg.Log.Error("bridges stay as they are", "err", err)
 	}
 	return s.remember(views), nil
 }
@@ -281,7 +282,7 @@ func (s *Switch) prepare(ctx context.Context, views []view) error {
 	if names == nil {
 		return nil
 	}
-	if err := s.db.secure(ctx, names); err != nil {
+	if err := s.db.secure(context.WithoutCancel(ctx), names); err != nil { // which flushes: no time to give up
 		return fmt.Errorf("set fail_mode=secure: %w", err)
 	}
 	s.cfg.Log.Info("fail_mode is secure now", "bridges", len(names), "first", names[0])

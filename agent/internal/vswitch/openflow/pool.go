@@ -225,6 +225,7 @@ func (b *batch) start(c *Conn, i int) error {
 func (b *batch) dialAndStart(i int) {
 	bridge := b.updates[i].Bridge
 	b.steps[i].CompareAndSwap(stepSent, stepWaiting)
+	b.updates[i].Known = false // the switch may have been restarted, and its flows be gone
 	c, err := b.pool.conn(b.ctx, bridge)
 	if err == nil {
 		err = b.start(c, i)
