@@ -470,7 +470,15 @@ func BenchmarkStart(b *testing.B) {
 	memory := first.rss(b)
 	first.stop()
 	for b.Loop() {
-		d := compare(b, func() { startAgent(b, o).stop() }, func() { dialReadWrite(b, o, muxes) })
+		var ready []time.Duration
+		d := compare(b, func() {
+			started := time.Now()
+			a := startAgent(b, o)
+			ready = append(ready, time.Since(started))
+			a.stop()
+		}, func() { dialReadWrite(b, o, muxes) })
+		slices.Sort(ready)
+		d[0] = ready[len(ready)/2] // without the stop
 		report(b, map[string]float64{"agent-ms": ms(d[0]), "dial-read-write-ms": ms(d[1]), "x-dial-read-write": ms(d[0]) / ms(d[1]), "rss-MiB": memory})
 	}
 }
