@@ -183,7 +183,7 @@ func (g *gate) refuse(conn net.Conn, reason string) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // a reset is the quickest answer, and leaves nothing behind here
 	}
-	_ = conn.Close()
+	defer func() { _ = conn.Close() }() // when the count and the log know of it
 	g.refused(reason)
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -5,12 +5,14 @@ package agenttest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -67,7 +69,7 @@ func Start(t testing.TB, opts ...Option) *Agent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &Agent{VMSet: o.vmSet, t: t, names: names, sw: simswitch.New(names, o.ports), configure: o.configure}
+	a := &Agent{VMSet: o.vmSet, t: t, names: names, sw: simswitch.New(names, o.ports), stop: func() {}, configure: o.configure}
 	a.client.Transport = &http.Transport{}
 	a.start("127.0.0.1:0")
 	t.Cleanup(func() {
@@ -78,8 +80,20 @@ func Start(t testing.TB, opts ...Option) *Agent {
 	return a
 }
 
+// start runs an agent. An address that it had before may for a moment be that of somebody's connection.
 func (a *Agent) start(listen string) {
 	a.t.Helper()
+	err := a.tryStart(listen)
+	for deadline := time.Now().Add(hang); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+		err = a.tryStart(listen)
+	}
+	if err != nil {
+		a.t.Fatalf("agent did not start: %v", err)
+	}
+}
+
+func (a *Agent) tryStart(listen string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	address, authAddress := make(chan net.Addr, 1), make(chan net.Addr, 1)
 	ended := make(chan error, 1)
@@ -92,13 +106,6 @@ func (a *Agent) start(listen string) {
 	}
 	a.configure(&cfg)
 	go func() { ended <- agent.Run(ctx, cfg) }()
-	a.stop = func() {
-		cancel()
-		if err := <-ended; err != nil {
-			a.t.Errorf("agent: %v", err)
-		}
-		a.stop = func() {}
-	}
 	select {
 	case addr := <-address:
 		a.URL = "http://" + addr.String()
@@ -106,8 +113,17 @@ func (a *Agent) start(listen string) {
 			a.Auth = (<-authAddress).String()
 		}
 	case err := <-ended:
-		a.t.Fatalf("agent did not start: %v", err)
+		cancel()
+		return err
 	}
+	a.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			a.t.Errorf("agent: %v", err)
+		}
+		a.stop = func() {}
+	}
+	return nil
 }
 
 // waitFor polls a path until it answers with a status.
