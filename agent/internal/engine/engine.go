@@ -214,23 +214,20 @@ func (e *Engine) Reload(ctx context.Context) error {
 	// A flushed bridge must not be left without flows because somebody gave up.
 	e.repair(context.WithoutCancel(ctx), changes)
 
-	var gone []*Snapshot
-	e.update(func(t *table) {
-		for _, m := range before.ordered {
-			if !seen[m] && t.byIndex[m.snap.Load().Index] == m {
-				gone = append(gone, m.snap.Load())
-				t.remove(m.snap.Load().Bridge)
-			}
-			delete(seen, m) // it is in the table, or somebody saw it go meanwhile
+	for _, m := range before.ordered {
+		if !seen[m] {
+			m.hold()
+			e.forget(m)
+			m.release()
 		}
+		delete(seen, m) // it is in the table, or somebody saw it go meanwhile
+	}
+	e.update(func(t *table) {
 		for m := range seen {
 			t.add(m)
 		}
 		t.rejected = rejected
 	})
-	for _, s := range gone {
-		e.record(s.Mux, s.condition(), nil, Origin{Cause: External}, 0)
-	}
 	e.outage.Store(nil)
 	return nil
 }

@@ -77,6 +77,7 @@ type mux struct {
 	// The following are touched by the owner alone.
 	late     *call        // a change of which nobody knows whether it landed
 	owed     bool         // the flows are not those of State by no one's will, and have to be put right
+	gone     bool         // it is served no more; what still happens to it is nobody's news
 	wanted   *cable.State // what a repair was to bring and has not yet
 	answered time.Time    // when the switch last answered a change, or was given up
 	silent   time.Time    // when the switch last left an owner without an answer
@@ -179,6 +180,9 @@ func (c *call) begin() bool {
 	case c.m.engine.stopping.Err() != nil:
 		c.end(ErrStopping)
 		return false
+	case c.m.gone:
+		c.end(ErrUnknownPort)
+		return false
 	case c.ctx.Err() != nil:
 		c.end(fmt.Errorf("given up before it started: %w", context.Cause(c.ctx)))
 		return false
@@ -273,7 +277,7 @@ func (m *mux) publish(next *Snapshot, by Origin, took time.Duration) {
 		next.Since = time.Now()
 	}
 	m.snap.Store(next)
-	if next.State != cur.State || next.Reason != cur.Reason {
+	if !m.gone && (next.State != cur.State || next.Reason != cur.Reason) {
 		m.engine.record(next.Mux, cur.condition(), next.condition(), by, took)
 	}
 }

@@ -156,7 +156,7 @@ func (e *Engine) goBackground(f func()) bool {
 
 // act brings the snapshot of an owned mux to what was read, and returns false when that has to be done again.
 func (e *Engine) act(m *mux, s cable.Sight, err error, flushed bool) bool {
-	if e.stopping.Err() != nil {
+	if e.stopping.Err() != nil || m.gone {
 		return true
 	}
 	cur := m.snap.Load()
@@ -169,9 +169,7 @@ func (e *Engine) act(m *mux, s cable.Sight, err error, flushed bool) bool {
 			next.Reason = "the switch cannot be read: " + err.Error()
 		}
 	case s.Gone:
-		if e.forget(m) {
-			e.record(cur.Mux, cur.condition(), nil, Origin{Cause: External}, 0)
-		}
+		e.forget(m)
 		return true
 	case s.Rejected != "":
 		next.Reason, next.proper, next.unread, next.rejected = s.Rejected, false, false, true
@@ -383,13 +381,17 @@ func (e *Engine) serveWhenQuiet(s cable.Sight) {
 	})
 }
 
-// forget stops serving a mux, and returns false when it was not served any more.
-func (e *Engine) forget(m *mux) (served bool) {
+// forget stops serving an owned mux.
+func (e *Engine) forget(m *mux) {
+	m.gone = true
+	s := m.snap.Load()
+	served := false
 	e.update(func(t *table) {
-		s := m.snap.Load()
 		if served = t.byIndex[s.Index] == m; served {
 			t.remove(s.Bridge)
 		}
 	})
-	return served
+	if served {
+		e.record(s.Mux, s.condition(), nil, Origin{Cause: External}, 0)
+	}
 }
