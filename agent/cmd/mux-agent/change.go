@@ -61,15 +61,7 @@ func newDrop() *cobra.Command {
 		Example:           "  mux-agent drop 3 nic\n  mux-agent drop 0-11 upper,lower",
 		Args:              cobra.MinimumNArgs(2),
 		ValidArgsFunction: completeSides("nic", "upper", "lower"),
-	}, func(r *remote, args []string) (change, error) {
-		sides, err := parseSides(args)
-		return change{
-			one: func(ctx context.Context, port int) (api.Status, error) {
-				return r.client.Drop(ctx, r.vmSet, port, sides...)
-			},
-			all: func(ctx context.Context) (api.Muxes, error) { return r.client.DropAll(ctx, r.vmSet, sides...) },
-		}, err
-	})
+	}, onSides((*client.Client).Drop, (*client.Client).DropAll))
 }
 
 func newOutput() *cobra.Command {
@@ -79,15 +71,23 @@ func newOutput() *cobra.Command {
 		Example:           "  mux-agent output 3 nic\n  mux-agent output all nic,upper,lower",
 		Args:              cobra.MinimumNArgs(2),
 		ValidArgsFunction: completeSides("nic", "upper", "lower"),
-	}, func(r *remote, args []string) (change, error) {
+	}, onSides((*client.Client).Output, (*client.Client).OutputAll))
+}
+
+// onSides makes the change of a command that names sides, of the client's calls for one port and for all.
+func onSides(
+	one func(c *client.Client, ctx context.Context, vmSet string, port int, sides ...string) (api.Status, error),
+	all func(c *client.Client, ctx context.Context, vmSet string, sides ...string) (api.Muxes, error),
+) func(*remote, []string) (change, error) {
+	return func(r *remote, args []string) (change, error) {
 		sides, err := parseSides(args)
 		return change{
 			one: func(ctx context.Context, port int) (api.Status, error) {
-				return r.client.Output(ctx, r.vmSet, port, sides...)
+				return one(r.client, ctx, r.vmSet, port, sides...)
 			},
-			all: func(ctx context.Context) (api.Muxes, error) { return r.client.OutputAll(ctx, r.vmSet, sides...) },
+			all: func(ctx context.Context) (api.Muxes, error) { return all(r.client, ctx, r.vmSet, sides...) },
 		}, err
-	})
+	}
 }
 
 func newReset() *cobra.Command {
