@@ -23,6 +23,12 @@ type Status struct {
 	ActivePort string `json:"active_port"` // name of the OVS port of the active ToR
 	ActiveSide string `json:"active_side"` // UpperToR or LowerToR
 	Bridge     string `json:"bridge"`      // name of the OVS bridge
+	// Conditions is what should be known of the mux, worst first; the first one gives Reason and ReasonCode. Absent where
+	// there is nothing to say.
+	Conditions []Condition `json:"conditions,omitempty"`
+	// Dropped is the set of NIC, UpperToR and LowerToR to which somebody asked that nothing passes. It is nil where the
+	// service doesn't tell, as mux_simulator.py and agents before 0.2.0 don't; then only Flows tells.
+	Dropped []string `json:"dropped"`
 	// FlapCounter counts the changes of side made through the API since the agent started or the counter was cleared.
 	FlapCounter int `json:"flap_counter"`
 	// Flows maps the NIC's port and the active ToR's port, always these two, to what passes from it.
@@ -31,8 +37,9 @@ type Status struct {
 	Healthy   bool  `json:"healthy"`
 	PortIndex int   `json:"port_index"`
 	Ports     Ports `json:"ports"`
-	// Reason says why the mux is unhealthy, where the cause is not simply a requested drop. Absent otherwise.
+	// Reason says what is worth knowing first, where that is not simply a requested drop. Absent otherwise.
 	Reason      string `json:"reason,omitempty"`
+	ReasonCode  string `json:"reason_code,omitempty"` // the code of Reason, see Conditions
 	StandbyPort string `json:"standby_port"`
 	StandbySide string `json:"standby_side"`
 	VMSet       string `json:"vm_set"`
@@ -128,40 +135,43 @@ type Overview struct {
 
 // VMSet is what the agent knows of one testbed.
 type VMSet struct {
-	Muxes    int        `json:"muxes"`            // number of muxes served
-	Ready    bool       `json:"ready"`            // false until the switch was read once
-	Reason   string     `json:"reason,omitempty"` // why it is not ready
-	Rejected []Rejected `json:"rejected"`         // bridges whose name fits and which are no mux
+	Muxes      int        `json:"muxes"`                 // number of muxes served
+	Ready      bool       `json:"ready"`                 // false until the switch was read once
+	Reason     string     `json:"reason,omitempty"`      // why it is not ready
+	ReasonCode string     `json:"reason_code,omitempty"` // one of the NotReady codes
+	Rejected   []Rejected `json:"rejected"`              // bridges whose name fits and which are not a usable mux
 }
 
 // Rejected is a bridge that is named like a mux of the vm_set and can't be served.
 type Rejected struct {
 	Bridge    string `json:"bridge"`
+	Code      string `json:"code"` // one of the Rejected codes
 	PortIndex int    `json:"port_index"`
 	Reason    string `json:"reason"`
 }
 
 // Event is one change of a mux, as GET …/events streams it and GET …/history lists it.
 type Event struct {
-	Bridge    string     `json:"bridge"`
-	Cause     string     `json:"cause"`  // "api", "external" (seen on the switch: somebody changed it, or it could not be read) or "recovery" (the agent put it right)
-	Client    string     `json:"client"` // IP address of who asked, "" when nobody did
-	From      *Condition `json:"from"`   // null when there was no mux
-	PortIndex int        `json:"port_index"`
-	ReqID     string     `json:"req_id"`
-	Seq       uint64     `json:"seq"`     // rises with each event, also over restarts of the agent
-	Time      time.Time  `json:"time"`    // RFC 3339, UTC
-	To        *Condition `json:"to"`      // null when there is no mux any more
-	TookUS    int64      `json:"took_us"` // microseconds from the request to the switch's answer
-	VMSet     string     `json:"vm_set"`
+	Bridge    string    `json:"bridge"`
+	Cause     string    `json:"cause"`  // "api", "external" (seen on the switch: somebody changed it, or it could not be read) or "recovery" (the agent put it right)
+	Client    string    `json:"client"` // IP address of who asked, "" when nobody did
+	From      *MuxState `json:"from"`   // null when there was no mux
+	PortIndex int       `json:"port_index"`
+	ReqID     string    `json:"req_id"`
+	Seq       uint64    `json:"seq"`     // rises with each event, also over restarts of the agent
+	Time      time.Time `json:"time"`    // RFC 3339, UTC
+	To        *MuxState `json:"to"`      // null when there is no mux any more
+	TookUS    int64     `json:"took_us"` // microseconds from the request to the switch's answer
+	VMSet     string    `json:"vm_set"`
 }
 
-// Condition is what an event says of a mux.
-type Condition struct {
+// MuxState is what an event says of a mux.
+type MuxState struct {
 	ActiveSide string   `json:"active_side"`
 	Dropped    []string `json:"dropped"` // of NIC, UpperToR, LowerToR
 	Healthy    bool     `json:"healthy"`
 	Reason     string   `json:"reason,omitempty"`
+	ReasonCode string   `json:"reason_code,omitempty"` // see Conditions
 }
 
 // History is the answer of GET …/history, oldest event first.
@@ -178,8 +188,9 @@ const (
 
 // Readiness is the answer of GET /readyz: 200 when ready, 503 otherwise.
 type Readiness struct {
-	Ready  bool   `json:"ready"`
-	Reason string `json:"reason,omitempty"`
+	Ready      bool   `json:"ready"`
+	Reason     string `json:"reason,omitempty"`
+	ReasonCode string `json:"reason_code,omitempty"` // one of the NotReady codes
 }
 
 // Version is the answer of GET /version.

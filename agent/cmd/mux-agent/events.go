@@ -96,7 +96,7 @@ func printEvent(out screen, ev api.Event, asJSON bool) {
 		out.paint(faint, strings.Join([]string{who(ev), took(ev), ev.ReqID}, " ")))
 }
 
-func conditionCell(c *api.Condition) cell {
+func conditionCell(c *api.MuxState) cell {
 	if c == nil {
 		return cell{"no mux", faint}
 	}

@@ -105,11 +105,17 @@ func (s Roles) String() string {
 	return strings.Join(names, ",")
 }
 
-// A Port is one OVS port of a bridge.
+// A Port is one OVS port of a bridge, and what the switch says of it beside its flows.
 type Port struct {
 	Name   string
-	Number uint32 // OpenFlow port number; 0 while OVS has none for it
+	Number uint32 // OpenFlow port number; 0 while OVS has none for it, or while its device is gone
 	Fault  string // why there is no number, in OVS's words where it has any
+
+	Down      bool   // the device is administratively down, or OpenFlow says so (OFPPC_PORT_DOWN)
+	NoCarrier bool   // the device has no link
+	NoReceive bool   // OVS drops what enters here (OFPPC_NO_RECV)
+	NoForward bool   // OVS sends nothing out here (OFPPC_NO_FWD)
+	Blocked   string // the state of a spanning tree in which nothing passes, such as "listening"; "" where it passes
 }
 
 // Ports are the three ports of a mux, indexed by Role.
@@ -159,13 +165,24 @@ func (s State) String() string {
 	return s.Active.String() + ", dropped " + s.Dropped.String()
 }
 
+// Settings are what the switch was told of a bridge beside its ports and flows, as far as it concerns a mux.
+type Settings struct {
+	Standalone   bool   // fail_mode is not secure, so OVS connects all ports where there are no flows
+	Protocols    string // the OpenFlow versions that the bridge is restricted to, by commas; "" means all
+	SpanningTree string // "stp" or "rstp" where one of them is enabled
+	Controller   bool   // a controller is set
+	RestoreWait  bool   // other_config:flow-restore-wait of Open vSwitch is true
+}
+
 // A Sight is what a switch saw of one bridge whose name fits the vm_set: a mux, a bridge that is none, or no bridge.
 type Sight struct {
 	Bridge   string
 	Index    int
 	Gone     bool   // there is no such bridge any more
 	Rejected string // why the bridge is no mux; "" when it is one
+	Code     string // of Rejected, as internal/api lists them
 	Mux      Mux
+	Settings Settings
 	Flows    []Flow
 	// Life differs from that of the last Sight when the switch was restarted, or made the bridge anew; then the flows that
 	// it had are gone. 0 means that nobody knows.

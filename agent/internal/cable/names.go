@@ -64,8 +64,18 @@ const SideKey = "mux-side"
 // A Candidate is a port of a bridge that may be a mux.
 type Candidate struct {
 	Port
-	Side string // value of SideKey; "" when absent
+	Side   string // value of SideKey; "" when absent
+	Mirror bool   // it is the output port of a mirror
 }
+
+// A Rejection is why a bridge is not a usable mux.
+type Rejection struct {
+	Code   string // as internal/api lists them
+	Reason string
+}
+
+// Error returns the reason.
+func (r *Rejection) Error() string { return r.Reason }
 
 // Identify tells the three ports of a bridge apart, or says why the bridge is no mux. The NIC's name starts with "mu".
 // Of the other two the upper ToR is first in natural order, in which vlab-9 comes before vlab-10.

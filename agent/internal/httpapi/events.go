@@ -136,7 +136,7 @@ func event(e *engine.Engine, ev engine.Event) api.Event {
 	}
 }
 
-func condition(c *engine.Condition) *api.Condition {
+func condition(c *engine.Condition) *api.MuxState {
 	if c == nil {
 		return nil
 	}
@@ -144,7 +144,7 @@ func condition(c *engine.Condition) *api.Condition {
 	for _, r := range c.State.Dropped.List() {
 		dropped = append(dropped, r.String())
 	}
-	return &api.Condition{ActiveSide: c.State.Active.String(), Dropped: dropped, Healthy: c.Healthy(), Reason: c.Reason}
+	return &api.MuxState{ActiveSide: c.State.Active.String(), Dropped: dropped, Healthy: c.Healthy(), Reason: c.Reason}
 }
 
 // waitForSide answers when the mux has the side, or when the time is over, with 412 and the status.

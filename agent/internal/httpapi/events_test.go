@@ -102,8 +102,8 @@ func TestEventStream(t *testing.T) {
 	}
 	want := api.Event{
 		Bridge: "mbr-vms17-8-1", Cause: "api", Client: "127.0.0.1", PortIndex: 1, ReqID: "5d1f", VMSet: "vms17-8",
-		From: &api.Condition{ActiveSide: "upper_tor", Dropped: []string{}, Healthy: true},
-		To:   &api.Condition{ActiveSide: "lower_tor", Dropped: []string{}, Healthy: true},
+		From: &api.MuxState{ActiveSide: "upper_tor", Dropped: []string{}, Healthy: true},
+		To:   &api.MuxState{ActiveSide: "lower_tor", Dropped: []string{}, Healthy: true},
 	}
 	got.Time, got.TookUS, got.Seq = time.Time{}, 0, 0
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -1,0 +1,90 @@
+package api
+
+// A Condition is something that a reader of a mux should know beside its side and its requested drops.
+type Condition struct {
+	Code string `json:"code"` // one of the codes of Conditions
+	// Cure says what helps: a command, or whom to ask. Absent where nothing is to be done.
+	Cure   string `json:"cure,omitempty"`
+	Reason string `json:"reason"` // for people; programs decide by the code
+}
+
+// Codes of conditions.
+const (
+	ConditionUnreadable     = "unreadable"
+	ConditionRestoring      = "restoring"
+	ConditionUnconfirmed    = "unconfirmed"
+	ConditionNotAMux        = "not_a_mux"
+	ConditionPortMissing    = "port_missing"
+	ConditionPortBlocked    = "port_blocked"
+	ConditionBothForward    = "both_forward"
+	ConditionFlowsMissing   = "flows_missing"
+	ConditionForeignFlow    = "foreign_flow"
+	ConditionFault          = "fault"
+	ConditionRestoreWaitSet = "restore_wait_set"
+	ConditionFailMode       = "fail_mode"
+	ConditionProtocols      = "protocols"
+	ConditionSpanningTree   = "spanning_tree"
+	ConditionController     = "controller"
+	ConditionPortDown       = "port_down"
+)
+
+// A ConditionKind says what one code means for those who read it.
+type ConditionKind struct {
+	Code string
+	// Unhealthy is true when the mux doesn't do what it should, so that healthy is false.
+	Unhealthy bool
+	// WriteHeals is true when the next change of the mux mends it, also one that sets the side that is.
+	WriteHeals bool
+	Means      string
+}
+
+// Conditions lists all kinds of conditions, worst first: in this order a status lists its conditions.
+func Conditions() []ConditionKind {
+	return []ConditionKind{
+		{ConditionUnreadable, true, false, "Open vSwitch can't be read; the status is the last one that was"},
+		{ConditionRestoring, true, false, "ovs-vswitchd was started with flow-restore-wait and forwards nothing until that is removed"},
+		{ConditionNotAMux, true, false, "the bridge of a served port was changed and is not a usable mux at present"},
+		{ConditionUnconfirmed, true, true, "Open vSwitch did not confirm the last change in time; whether it was applied is being read back"},
+		{ConditionPortMissing, true, false, "a port of the mux has no device, or no OpenFlow port number"},
+		{ConditionPortBlocked, true, false, "a port is administratively down, told not to receive or forward, or held back by a spanning tree"},
+		{ConditionBothForward, true, true, "the packets of both ToRs reach the server"},
+		{ConditionFlowsMissing, true, true, "a flow that the mux needs is not on the bridge"},
+		{ConditionForeignFlow, true, true, "there is a flow on the bridge that the mux doesn't need, or one that will time out"},
+		{ConditionFault, true, false, "a fault that somebody asked for is active"},
+		{ConditionRestoreWaitSet, false, false, "flow-restore-wait is set: after its next restart ovs-vswitchd will forward nothing"},
+		{ConditionFailMode, false, false, "fail_mode is not secure: without flows the bridge would connect both ToRs with each other"},
+		{ConditionProtocols, false, false, "the bridge's protocols were restricted"},
+		{ConditionSpanningTree, false, false, "a spanning tree is enabled on the bridge and may block a port at any time"},
+		{ConditionController, false, false, "a controller is set on the bridge and may change its flows at any time"},
+		{ConditionPortDown, false, false, "a port has no carrier"},
+	}
+}
+
+// ConditionKindOf returns the kind of a code. ok is false for a code that this version doesn't know; then nothing is said
+// of it.
+func ConditionKindOf(code string) (kind ConditionKind, ok bool) {
+	for _, k := range Conditions() {
+		if k.Code == code {
+			return k, true
+		}
+	}
+	return ConditionKind{}, false
+}
+
+// Codes of why a bridge that is named like a mux is not served.
+const (
+	RejectedPorts     = "ports"       // it doesn't have the three ports of a mux, or more than three that could be
+	RejectedSides     = "sides"       // its ports can't be told apart: no NIC, or mux-side is wrong
+	RejectedProtocols = "protocols"   // its protocols lack OpenFlow14
+	RejectedIndex     = "index_taken" // another bridge of the same port index is served
+	RejectedRefused   = "refused"     // Open vSwitch refuses what the agent asks of it
+)
+
+// Codes of why a vm_set is not ready.
+const (
+	NotReadyStarting   = "starting"   // the switch is being read for the first time
+	NotReadyOVSDB      = "ovsdb"      // the database of Open vSwitch can't be reached or read
+	NotReadyVSwitchd   = "vswitchd"   // no bridge answers
+	NotReadyPermission = "permission" // the agent may not open Open vSwitch's sockets
+	NotReadyStopping   = "stopping"   // the agent is ending
+)
