@@ -103,7 +103,7 @@ func (d *portsDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 		return
 	}
 	for _, r := range overview.VMSets[t.vmSet].Rejected {
-		state.Rejected = append(state.Rejected, rejectedModel(r))
+		state.Rejected = append(state.Rejected, rejectedModel{Bridge: r.Bridge, PortIndex: r.PortIndex, Reason: r.Reason})
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, state)...)
 }
