@@ -1,5 +1,7 @@
 package api
 
+import "slices"
+
 // A Condition is something that a reader of a mux should know beside its side and its requested drops.
 type Condition struct {
 	Code string `json:"code"` // one of the codes of Conditions
@@ -38,37 +40,54 @@ type ConditionKind struct {
 	Means      string
 }
 
-// Conditions lists all kinds of conditions, worst first: in this order a status lists its conditions.
-func Conditions() []ConditionKind {
-	return []ConditionKind{
-		{ConditionUnreadable, true, false, "Open vSwitch can't be read; the status is the last one that was"},
-		{ConditionRestoring, true, false, "ovs-vswitchd was started with flow-restore-wait and forwards nothing until that is removed"},
-		{ConditionNotAMux, true, false, "the bridge of a served port was changed and is not a usable mux at present"},
-		{ConditionUnconfirmed, true, true, "Open vSwitch did not confirm the last change in time; whether it was applied is being read back"},
-		{ConditionPortMissing, true, false, "a port of the mux has no device, or no OpenFlow port number"},
-		{ConditionPortBlocked, true, false, "a port is administratively down, told not to receive or forward, or held back by a spanning tree"},
-		{ConditionBothForward, true, true, "the packets of both ToRs reach the server"},
-		{ConditionFlowsMissing, true, true, "a flow that the mux needs is not on the bridge"},
-		{ConditionForeignFlow, true, true, "there is a flow on the bridge that the mux doesn't need, or one that will time out"},
-		{ConditionFault, true, false, "a fault that somebody asked for is active"},
-		{ConditionRestoreWaitSet, false, false, "flow-restore-wait is set: after its next restart ovs-vswitchd will forward nothing"},
-		{ConditionFailMode, false, false, "fail_mode is not secure: without flows the bridge would connect both ToRs with each other"},
-		{ConditionProtocols, false, false, "the bridge's protocols were restricted"},
-		{ConditionSpanningTree, false, false, "a spanning tree is enabled on the bridge and may block a port at any time"},
-		{ConditionController, false, false, "a controller is set on the bridge and may change its flows at any time"},
-		{ConditionPortDown, false, false, "a port has no carrier"},
-	}
+// conditionKinds is the one table of conditions, worst first.
+var conditionKinds = [...]ConditionKind{
+	{ConditionUnreadable, true, false, "Open vSwitch can't be read; the status is the last one that was"},
+	{ConditionRestoring, true, false, "ovs-vswitchd was started with flow-restore-wait and forwards nothing until that is removed"},
+	{ConditionNotAMux, true, false, "the bridge of a served port was changed and is not a usable mux at present"},
+	{ConditionUnconfirmed, true, true, "Open vSwitch did not confirm the last change in time; whether it was applied is being read back"},
+	{ConditionPortMissing, true, false, "a port of the mux has no device, or no OpenFlow port number"},
+	{ConditionPortBlocked, true, false, "a port is administratively down, told not to receive or forward, or held back by a spanning tree"},
+	{ConditionBothForward, true, true, "the packets of both ToRs reach the server"},
+	{ConditionFlowsMissing, true, true, "a flow that the mux needs is not on the bridge"},
+	{ConditionForeignFlow, true, true, "there is a flow on the bridge that the mux doesn't need, or one that will time out"},
+	{ConditionFault, true, false, "a fault that somebody asked for is active"},
+	{ConditionRestoreWaitSet, false, false, "flow-restore-wait is set: after its next restart ovs-vswitchd will forward nothing"},
+	{ConditionFailMode, false, false, "fail_mode is not secure: without flows the bridge would connect both ToRs with each other"},
+	{ConditionProtocols, false, false, "the bridge's protocols were restricted"},
+	{ConditionSpanningTree, false, false, "a spanning tree is enabled on the bridge and may block a port at any time"},
+	{ConditionController, false, false, "a controller is set on the bridge and may change its flows at any time"},
+	{ConditionPortDown, false, false, "a port has no carrier"},
 }
+
+// Conditions lists all kinds of conditions, worst first: in this order a status lists its conditions.
+func Conditions() []ConditionKind { return slices.Clone(conditionKinds[:]) }
 
 // ConditionKindOf returns the kind of a code. ok is false for a code that this version doesn't know; then nothing is said
 // of it.
 func ConditionKindOf(code string) (kind ConditionKind, ok bool) {
-	for _, k := range Conditions() {
-		if k.Code == code {
-			return k, true
+	for i := range conditionKinds {
+		if conditionKinds[i].Code == code {
+			return conditionKinds[i], true
 		}
 	}
 	return ConditionKind{}, false
+}
+
+// Rank orders codes from the worst on; a code that this version doesn't know comes last.
+func Rank(code string) int {
+	for i := range conditionKinds {
+		if conditionKinds[i].Code == code {
+			return i
+		}
+	}
+	return len(conditionKinds)
+}
+
+// Unhealthy reports whether a condition of this code makes a mux unhealthy.
+func Unhealthy(code string) bool {
+	kind, ok := ConditionKindOf(code)
+	return ok && kind.Unhealthy
 }
 
 // Codes of why a bridge that is named like a mux is not served.
@@ -85,6 +104,18 @@ const (
 	NotReadyStarting   = "starting"   // the switch is being read for the first time
 	NotReadyOVSDB      = "ovsdb"      // the database of Open vSwitch can't be reached or read
 	NotReadyVSwitchd   = "vswitchd"   // no bridge answers
+	NotReadyRestoring  = "restoring"  // ovs-vswitchd waits for its flows to be restored
 	NotReadyPermission = "permission" // the agent may not open Open vSwitch's sockets
 	NotReadyStopping   = "stopping"   // the agent is ending
+)
+
+// A Cause is why a mux changed.
+type Cause string
+
+// The causes.
+const (
+	CauseAPI      Cause = "api"      // a client asked
+	CauseExternal Cause = "external" // somebody changed the switch
+	CauseRecovery Cause = "recovery" // the switch lost what the agent had written, or the agent put it right
+	CauseOutage   Cause = "outage"   // the switch could not be read, or can be read again
 )

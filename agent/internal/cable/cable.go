@@ -1,8 +1,9 @@
 // Package cable is the domain: a simulated Y-cable, its two sides, its state, and the flows that make a bridge behave so.
 //
-// Everything here is a pure function or a plain value. The package knows how state becomes flows and how flows become
-// state, and how the testbed names its bridges and ports. It must not know how flows reach a switch, nor who asks for a
-// change. All types that cross the engine's Switch interface live here. It imports the standard library alone.
+// Everything here is a pure function or a plain value. The package knows how state becomes flows (Program) and how flows
+// become state (Reading), and how the testbed names its bridges and ports. It must not know how flows reach a switch, nor
+// who asks for a change. All types that cross the engine's Switch interface live here. It imports the standard library and
+// the wire's codes of conditions alone.
 package cable
 
 import (
@@ -126,19 +127,9 @@ func (p Ports) Numbered() bool {
 	return p[NIC].Number != 0 && p[Upper].Number != 0 && p[Lower].Number != 0
 }
 
-// Fault says which port OVS does not have, "" when it has all three.
-func (p Ports) Fault() string {
-	var faults []string
-	for _, port := range p {
-		if port.Number != 0 {
-			continue
-		}
-		if port.Fault == "" {
-			port.Fault = "OVS has given it no OpenFlow port number"
-		}
-		faults = append(faults, fmt.Sprintf("port %s: %s", port.Name, port.Fault))
-	}
-	return strings.Join(faults, "; ")
+// None reports whether OVS knows none of them, so that no flow of the mux can be written.
+func (p Ports) None() bool {
+	return p[NIC].Number == 0 && p[Upper].Number == 0 && p[Lower].Number == 0
 }
 
 // A Mux is the identity of one simulated cable. It is comparable.
@@ -174,19 +165,29 @@ type Settings struct {
 	RestoreWait  bool   // other_config:flow-restore-wait of Open vSwitch is true
 }
 
-// A Sight is what a switch saw of one bridge whose name fits the vm_set: a mux, a bridge that is none, or no bridge.
+// A Sight is what a switch saw of one bridge whose name fits the vm_set: a mux, a bridge that is not a usable mux, or no
+// bridge at all.
 type Sight struct {
 	Bridge   string
 	Index    int
 	Gone     bool   // there is no such bridge any more
-	Rejected string // why the bridge is no mux; "" when it is one
+	Rejected string // why the bridge is not a usable mux; "" when it is one
 	Code     string // of Rejected, as internal/api lists them
 	Mux      Mux
 	Settings Settings
-	Flows    []Flow
-	// Life differs from that of the last Sight when the switch was restarted, or made the bridge anew; then the flows that
-	// it had are gone. 0 means that nobody knows.
+	Flows    []Entry
+	// Row tells one making of a bridge from another of the same name; "" means that nobody knows.
+	Row string
+	// Life is when the switch made the bridge's socket, in nanoseconds since 1970: when it was started, or when the bridge
+	// was made. Where it differs from that of the last Sight, the flows that the bridge had are gone. 0 means that nobody
+	// knows.
 	Life int64
+	// Building is true while the bridge is new, or made anew, and has not stood still for a second: somebody may still be
+	// building it. The switch tells of it again when it has.
+	Building bool
+	// Remembered is the side that a preparation wrote down before it flushed the bridge (external_ids:mux-agent-side),
+	// "upper_tor" or "lower_tor"; "" when there is none.
+	Remembered string
 	// Flushed is true when Flows were read and then removed by the switch's own preparation of the bridge.
 	Flushed bool
 	// Err is why the flows could not be read; then Flows means nothing.
@@ -195,37 +196,4 @@ type Sight struct {
 	Asked time.Time
 	// Unprepared is true when the switch has still to prepare the bridge, which it does when it is asked to read it.
 	Unprepared bool
-}
-
-// An Update asks a switch to make the flows of one bridge exactly Want, in one atomic step.
-type Update struct {
-	Bridge string
-	Want   [2]Flow
-	// Have are the flows that stand there. When Known is false nobody can tell, and everything is removed first.
-	Have  [2]Flow
-	Known bool
-}
-
-// Steps returns the flows to delete (strictly: same table, match and priority) and to add. With flush, everything is
-// to be deleted first.
-func (u Update) Steps() (flush bool, del, add []Flow) {
-	if !u.Known {
-		return true, nil, u.Want[:]
-	}
-	for _, have := range u.Have {
-		if !standsIn(have, u.Want) {
-			del = append(del, have)
-		}
-	}
-	for _, want := range u.Want {
-		if want != u.Have[0] && want != u.Have[1] {
-			add = append(add, want)
-		}
-	}
-	return false, del, add
-}
-
-// standsIn reports whether an add of one of want replaces have, which makes a delete needless.
-func standsIn(have Flow, want [2]Flow) bool {
-	return have.sameMatch(want[0]) || have.sameMatch(want[1])
 }

@@ -2,17 +2,33 @@ package cable_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 )
 
 var ports = cable.Ports{
 	cable.NIC:   {Name: "muxy-vms17-8-0", Number: 7},
 	cable.Upper: {Name: "p0.9", Number: 3},
 	cable.Lower: {Name: "p0.10", Number: 5},
+}
+
+func mux(p cable.Ports) *cable.Mux {
+	return &cable.Mux{VMSet: "vms17-8", Index: 0, Bridge: "mbr-vms17-8-0", Ports: p}
+}
+
+// without returns the ports with those of some roles missing.
+func without(roles cable.Roles) cable.Ports {
+	p := ports
+	for _, r := range roles.List() {
+		p[r].Number, p[r].Fault = 0, "could not open network device "+p[r].Name+" (No such device)"
+	}
+	return p
 }
 
 // everyState returns the sixteen states that a cable can be in.
@@ -26,29 +42,37 @@ func everyState() []cable.State {
 	return states
 }
 
-// What Want writes, Read must find again, and a packet must take the way that the state promises.
+func codes(conditions []api.Condition) string {
+	var list []string
+	for _, c := range conditions {
+		list = append(list, c.Code)
+	}
+	return strings.Join(list, " ")
+}
+
+// What Program writes, Read must find again, and a packet must take the way that the state promises.
 func TestEveryStateSurvivesTheSwitch(t *testing.T) {
 	for _, s := range everyState() {
 		t.Run(s.String(), func(t *testing.T) {
-			want := ports.Want(s)
-			for _, flows := range [][]cable.Flow{{want[0], want[1]}, {want[1], want[0]}} {
-				got := ports.Read(flows, s.Active.Other())
-				if diff := cmp.Diff(cable.Reading{State: s, Proper: true, SideKnown: true}, got); diff != "" {
-					t.Errorf("Read(Want(s)) (-want +got):\n%s", diff)
+			want := ports.Program(s, 77)
+			for _, flows := range [][]cable.Entry{want, {want[1], want[0]}} {
+				got := mux(ports).Read(flows, cable.Settings{}, cable.State{Active: s.Active.Other(), Dropped: cable.AllRoles &^ s.Dropped})
+				if diff := cmp.Diff(cable.Reading{State: s, Proper: true, SideKnown: true, Request: 77}, got); diff != "" {
+					t.Errorf("Read(Program(s)) (-want +got):\n%s", diff)
 				}
 			}
 			for _, side := range []cable.Side{cable.UpperToR, cable.LowerToR} {
 				passes := s.Active == side && !s.Dropped.Has(cable.NIC)
-				wantForward(t, want[:], side.Role(), map[cable.Role]bool{cable.NIC: passes})
+				wantForward(t, want, side.Role(), map[cable.Role]bool{cable.NIC: passes})
 			}
-			wantForward(t, want[:], cable.NIC, map[cable.Role]bool{
+			wantForward(t, want, cable.NIC, map[cable.Role]bool{
 				cable.Upper: !s.Dropped.Has(cable.Upper), cable.Lower: !s.Dropped.Has(cable.Lower),
 			})
 		})
 	}
 }
 
-func wantForward(t *testing.T, flows []cable.Flow, from cable.Role, want map[cable.Role]bool) {
+func wantForward(t *testing.T, flows []cable.Entry, from cable.Role, want map[cable.Role]bool) {
 	t.Helper()
 	out, ok := cable.Forward(flows, ports[from].Number)
 	if !ok {
@@ -61,112 +85,141 @@ func wantForward(t *testing.T, flows []cable.Flow, from cable.Role, want map[cab
 	}
 }
 
-// An update must lead from any state to any other, whatever is known of what stands there.
+// apply does to flows what a switch does at an update.
+func apply(flows []cable.Entry, u cable.Update) []cable.Entry {
+	flush, del, add := u.Steps()
+	if flush {
+		flows = nil
+	}
+	remove := func(f cable.Flow) {
+		flows = slices.DeleteFunc(slices.Clone(flows), func(e cable.Entry) bool { return e.SameMatch(f) })
+	}
+	for _, f := range del {
+		remove(f)
+	}
+	for _, e := range add {
+		remove(e.Flow)
+		flows = append(flows, e)
+	}
+	return flows
+}
+
+// An update must lead from any state to any other, with any ports missing before and after, whatever is known of what stands
+// there, and what it leaves must tell the state to somebody who knows nothing else.
 func TestUpdateLeadsFromAnyStateToAnyOther(t *testing.T) {
-	for _, from := range everyState() {
-		for _, to := range everyState() {
-			for _, known := range []bool{true, false} {
-				u := cable.Update{Have: ports.Want(from), Want: ports.Want(to), Known: known}
-				flows := slices.Clone(u.Have[:])
-				flush, del, add := u.Steps()
-				if flush {
-					flows = nil
-				}
-				for _, f := range del {
-					flows = slices.DeleteFunc(flows, func(g cable.Flow) bool { return g.InPort == f.InPort })
-				}
-				for _, f := range add {
-					flows = slices.DeleteFunc(flows, func(g cable.Flow) bool { return g.InPort == f.InPort })
-					flows = append(flows, f)
-				}
-				got := ports.Read(flows, to.Active.Other())
-				if !got.Proper || got.State != to {
-					t.Errorf("%v → %v (known %v): got %+v by %v, %v, %v", from, to, known, got, flush, del, add)
-				}
-				if known && len(del)+len(add) > 3 {
-					t.Errorf("%v → %v: %d steps", from, to, len(del)+len(add))
+	for missing := range cable.AllRoles + 1 {
+		for missingAfter := range cable.AllRoles + 1 {
+			for _, from := range everyState() {
+				for _, to := range everyState() {
+					have, after := without(missing).Program(from, 0), without(missingAfter)
+					for _, known := range []bool{true, false} {
+						u := cable.Update{Have: have, Want: after.Program(to, 5), Known: known}
+						got := mux(after).Read(apply(have, u), cable.Settings{}, cable.State{Active: to.Active.Other()})
+						if !got.Proper || got.State != to || got.Request != 5 {
+							t.Fatalf("%v → %v (missing %v, then %v; known %v): got %+v", from, to, missing, missingAfter, known, got)
+						}
+					}
 				}
 			}
 		}
 	}
 }
 
+// When ports go, the flows that stand tell the side still, and when they are back, a placeholder is known to be unfinished.
+func TestASideOutlivesItsPorts(t *testing.T) {
+	for missing := cable.Roles(1); missing <= cable.AllRoles; missing++ {
+		for _, s := range everyState() {
+			last := cable.State{Active: s.Active.Other()}
+			if missing&(cable.RolesOf(cable.Upper, cable.Lower)) != cable.RolesOf(cable.Upper, cable.Lower) && !s.Dropped.Has(cable.NIC) {
+				got := mux(without(missing)).Read(ports.Program(s, 0), cable.Settings{}, last)
+				if got.State.Active != s.Active || !got.SideKnown {
+					t.Errorf("%v, then %v went: read as %+v", s, missing, got)
+				}
+				if strings.Contains(codes(got.Conditions), api.ConditionForeignFlow) || !strings.HasPrefix(codes(got.Conditions), api.ConditionPortMissing) {
+					t.Errorf("%v, then %v went: conditions %v, want %s first and no foreign flow", s, missing, codes(got.Conditions), api.ConditionPortMissing)
+				}
+			}
+			got := mux(ports).Read(without(missing).Program(s, 9), cable.Settings{}, last)
+			if got.State.Active != s.Active || !got.Unfinished || got.Proper {
+				t.Errorf("%v written without %v, then all were there: read as %+v", s, missing, got)
+			}
+		}
+	}
+}
+
 func TestReadJudgesByWherePacketsGo(t *testing.T) {
-	up := cable.NewFlow(7, 3, 5)
-	upperToNIC, lowerToNIC := cable.NewFlow(3, 7), cable.NewFlow(5, 7)
-	normal := cable.Flow{Priority: 0, Action: cable.Normal}
+	entry := func(f cable.Flow) cable.Entry { return cable.Entry{Flow: f} }
+	flow := func(in uint32, out ...uint32) cable.Entry { return entry(cable.NewFlow(in, out...)) }
+	up, upperToNIC, lowerToNIC := flow(7, 3, 5), flow(3, 7), flow(5, 7)
+	normal := entry(cable.Flow{Action: cable.Normal})
+	timed := upperToNIC
+	timed.HardTimeout = 60
 	nic, both := cable.RolesOf(cable.NIC), cable.RolesOf(cable.Upper, cable.Lower)
+	last := cable.State{Active: cable.LowerToR, Dropped: cable.RolesOf(cable.Upper)}
 	tests := []struct {
-		name    string
-		flows   []cable.Flow
-		want    cable.State
-		known   bool
-		healthy bool
-		proper  bool
-		reason  string
+		name   string
+		flows  []cable.Entry
+		want   cable.State
+		known  bool
+		proper bool
+		codes  string
+		reason string
 	}{
-		{name: "no flows", want: cable.State{Active: cable.LowerToR, Dropped: nic | both}},
-		{name: "no downstream flow", flows: []cable.Flow{up}, want: cable.State{Active: cable.LowerToR, Dropped: nic}},
-		{name: "no upstream flow", flows: []cable.Flow{upperToNIC}, want: cable.State{Dropped: both}, known: true},
+		{name: "no flows", want: last, codes: "flows_missing flows_missing", reason: "the flow from lower_tor (p0.10) to the NIC is missing"},
+		{name: "no downstream flow", flows: []cable.Entry{up}, want: cable.State{Active: cable.LowerToR}, codes: "flows_missing"},
 		{
-			name: "two downstream flows", flows: []cable.Flow{up, upperToNIC, lowerToNIC}, want: cable.State{Active: cable.LowerToR},
+			name: "no upstream flow", flows: []cable.Entry{upperToNIC}, want: cable.State{Dropped: last.Dropped}, known: true, codes: "flows_missing",
+			reason: "the flow from the NIC (muxy-vms17-8-0) to the ToRs is missing",
+		},
+		{name: "an upstream flow with one output", flows: []cable.Entry{flow(7, 3), upperToNIC}, want: cable.State{Dropped: cable.RolesOf(cable.Lower)}, known: true, proper: true},
+		{name: "drops", flows: []cable.Entry{flow(7), flow(3)}, want: cable.State{Dropped: cable.AllRoles}, known: true, proper: true},
+		{
+			name: "two downstream flows", flows: []cable.Entry{up, upperToNIC, lowerToNIC}, want: cable.State{Active: cable.LowerToR}, codes: "both_forward",
 			reason: "packets of both ToRs reach the NIC",
 		},
+		{name: "standby ToR dropped beside the active one", flows: []cable.Entry{up, upperToNIC, flow(5)}, want: cable.State{}, known: true},
+		{name: "both ToRs dropped", flows: []cable.Entry{up, flow(3), flow(5)}, want: cable.State{Active: cable.LowerToR, Dropped: nic}},
+		{name: "outputs in the other order", flows: []cable.Entry{flow(7, 5, 3), upperToNIC}, want: cable.State{}, known: true, proper: true},
 		{
-			name: "standby ToR dropped beside the active one", flows: []cable.Flow{up, upperToNIC, cable.NewFlow(5)},
-			want: cable.State{}, known: true, healthy: true,
+			name: "after OVS restarted", flows: []cable.Entry{normal}, want: last, codes: "flows_missing flows_missing foreign_flow",
 		},
 		{
-			name: "both ToRs dropped", flows: []cable.Flow{up, cable.NewFlow(3), cable.NewFlow(5)},
-			want: cable.State{Active: cable.LowerToR, Dropped: nic},
+			name: "NORMAL beside ours", flows: []cable.Entry{normal, up, upperToNIC}, want: cable.State{}, known: true, codes: "foreign_flow",
+			reason: "foreign flow: priority=0 actions=NORMAL",
 		},
 		{
-			name: "outputs in the other order", flows: []cable.Flow{cable.NewFlow(7, 5, 3), upperToNIC},
-			want: cable.State{}, known: true, healthy: true, proper: true,
+			name: "a person's flow on top", flows: []cable.Entry{up, upperToNIC, entry(cable.Flow{Priority: 40000, InPort: 3})},
+			want: cable.State{}, known: true, codes: "foreign_flow", reason: "foreign flow: priority=40000,in_port=3 actions=drop",
 		},
 		{
-			name: "after OVS restarted", flows: []cable.Flow{normal}, want: cable.State{Active: cable.LowerToR, Dropped: nic | both},
-			reason: "packets from upper_tor (p0.9) do not simply go to the NIC; packets from lower_tor (p0.10) do not simply go to the NIC; " +
-				"packets from the NIC (muxy-vms17-8-0) do not simply go to the ToRs; foreign flow: priority=0 actions=NORMAL",
+			name: "a match of its own", flows: []cable.Entry{up, upperToNIC, entry(cable.Flow{Priority: cable.Priority, InPort: 3, Match: "arp"})},
+			want: cable.State{}, known: true, codes: "foreign_flow", reason: "foreign flow: in_port=3,arp actions=drop",
+		},
+		{name: "ToRs bridged", flows: []cable.Entry{up, flow(3, 5, 7)}, want: cable.State{}, known: true, codes: "foreign_flow", reason: "foreign flow: in_port=3 actions=output:5,output:7"},
+		{
+			name: "dead port numbers", flows: []cable.Entry{flow(9, 3, 5), flow(3, 9)}, want: last,
+			codes: "flows_missing flows_missing foreign_flow foreign_flow",
 		},
 		{
-			name: "NORMAL beside ours", flows: []cable.Flow{normal, up, upperToNIC}, want: cable.State{}, known: true,
-			reason: "packets from lower_tor (p0.10) do not simply go to the NIC; foreign flow: priority=0 actions=NORMAL",
+			name: "another table", flows: []cable.Entry{up, upperToNIC, entry(cable.Flow{Table: 1, Priority: cable.Priority})}, want: cable.State{}, known: true,
+			codes: "foreign_flow", reason: "foreign flow: table=1 actions=drop",
 		},
-		{
-			name: "a person's flow on top", flows: []cable.Flow{up, upperToNIC, {Priority: 40000, InPort: 3}},
-			want: cable.State{Active: cable.LowerToR, Dropped: nic}, reason: "foreign flow: priority=40000,in_port=3 actions=drop",
-		},
-		{
-			name: "a match of its own", flows: []cable.Flow{up, upperToNIC, {Priority: cable.Priority, InPort: 3, Match: "arp"}},
-			want: cable.State{}, known: true, reason: "foreign flow: in_port=3,arp actions=drop",
-		},
-		{
-			name: "ToRs bridged", flows: []cable.Flow{up, cable.NewFlow(3, 5, 7)}, want: cable.State{}, known: true,
-			reason: "packets from upper_tor (p0.9) do not simply go to the NIC; foreign flow: in_port=3 actions=output:5,output:7",
-		},
-		{
-			name: "dead port numbers", flows: []cable.Flow{cable.NewFlow(9, 3, 5), cable.NewFlow(3, 9)},
-			want: cable.State{Active: cable.LowerToR, Dropped: nic | both},
-			reason: "packets from upper_tor (p0.9) do not simply go to the NIC; foreign flow: in_port=9 actions=output:3,output:5; " +
-				"foreign flow: in_port=3 actions=output:9",
-		},
-		{
-			name: "another table", flows: []cable.Flow{up, upperToNIC, {Table: 1, Priority: cable.Priority}}, want: cable.State{}, known: true,
-			reason: "foreign flow: table=1 actions=drop",
-		},
+		{name: "one of ours that times out", flows: []cable.Entry{up, timed}, want: cable.State{}, known: true, codes: "foreign_flow", reason: "flow that times out: in_port=3,hard_timeout=60 actions=output:7"},
+		{name: "many foreign flows", flows: append([]cable.Entry{up, upperToNIC}, manyFlows(22_000)...), want: cable.State{}, known: true, codes: "foreign_flow foreign_flow foreign_flow foreign_flow"},
+		{name: "a side by another priority", flows: []cable.Entry{up, entry(cable.Flow{Priority: 9, InPort: 3, Out: [2]uint32{7}})}, want: cable.State{}, known: true, codes: "foreign_flow"},
+		{name: "both drop, at the bottom of nothing", flows: []cable.Entry{flow(7)}, want: cable.State{Active: cable.LowerToR, Dropped: both}, codes: "flows_missing"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := ports.Read(tt.flows, cable.LowerToR)
+			got := mux(ports).Read(tt.flows, cable.Settings{}, last)
 			if got.State != tt.want || got.SideKnown != tt.known {
 				t.Errorf("state = %v (side known: %v), want %v (%v)", got.State, got.SideKnown, tt.want, tt.known)
 			}
-			if got.Reason != tt.reason {
-				t.Errorf("reason = %q\n    want %q", got.Reason, tt.reason)
+			if codes(got.Conditions) != tt.codes {
+				t.Errorf("conditions = %q, want %q", codes(got.Conditions), tt.codes)
 			}
-			if got.Healthy() != tt.healthy {
-				t.Errorf("healthy = %v, want %v", got.Healthy(), tt.healthy)
+			if tt.reason != "" && got.Conditions[0].Reason != tt.reason {
+				t.Errorf("reason = %q\n    want %q", got.Conditions[0].Reason, tt.reason)
 			}
 			if got.Proper != tt.proper {
 				t.Errorf("proper = %v, want %v", got.Proper, tt.proper)
@@ -175,15 +228,76 @@ func TestReadJudgesByWherePacketsGo(t *testing.T) {
 	}
 }
 
-func TestReadWithAPortMissing(t *testing.T) {
-	broken := ports
-	broken[cable.NIC] = cable.Port{Name: "muxy-vms17-8-0", Fault: "could not open network device muxy-vms17-8-0 (No such device)"}
-	got := broken.Read([]cable.Flow{cable.NewFlow(3, 7)}, cable.LowerToR)
-	if want := "port muxy-vms17-8-0: could not open network device muxy-vms17-8-0 (No such device)"; got.Reason != want {
-		t.Errorf("reason = %q, want %q", got.Reason, want)
+func manyFlows(n int) []cable.Entry {
+	flows := make([]cable.Entry, n)
+	for i := range flows {
+		flows[i].Flow = cable.Flow{Priority: uint16(i), Match: "arp"}
 	}
-	if got.State.Active != cable.LowerToR || got.Healthy() {
-		t.Errorf("got %+v, want the last side, unhealthy", got)
+	return flows
+}
+
+// Each fact about ports and settings has its condition, and the conditions come in the order of the wire's table.
+func TestConditionsOfPortsAndSettings(t *testing.T) {
+	set := func(r cable.Role, f func(*cable.Port)) cable.Ports {
+		p := ports
+		f(&p[r])
+		return p
+	}
+	tests := []struct {
+		name     string
+		ports    cable.Ports
+		settings cable.Settings
+		code     string
+		cure     string
+	}{
+		{"gone", without(cable.RolesOf(cable.Upper)), cable.Settings{}, api.ConditionPortMissing, "ip link show p0.9"},
+		{"down", set(cable.NIC, func(p *cable.Port) { p.Down = true }), cable.Settings{}, api.ConditionPortBlocked, "ip link set dev muxy-vms17-8-0 up"},
+		{"no-receive", set(cable.Upper, func(p *cable.Port) { p.NoReceive = true }), cable.Settings{}, api.ConditionPortBlocked, "ovs-ofctl mod-port mbr-vms17-8-0 p0.9 receive"},
+		{"no-forward", set(cable.Lower, func(p *cable.Port) { p.NoForward = true }), cable.Settings{}, api.ConditionPortBlocked, "ovs-ofctl mod-port mbr-vms17-8-0 p0.10 forward"},
+		{"stp blocks", set(cable.Lower, func(p *cable.Port) { p.Blocked = "listening" }), cable.Settings{SpanningTree: "stp"}, api.ConditionPortBlocked, "ovs-vsctl set bridge mbr-vms17-8-0 stp_enable=false"},
+		{"rstp forwards", ports, cable.Settings{SpanningTree: "rstp"}, api.ConditionSpanningTree, "ovs-vsctl set bridge mbr-vms17-8-0 rstp_enable=false"},
+		{"no carrier", set(cable.Upper, func(p *cable.Port) { p.NoCarrier = true }), cable.Settings{}, api.ConditionPortDown, ""},
+		{"fail_mode", ports, cable.Settings{Standalone: true}, api.ConditionFailMode, "ovs-vsctl set-fail-mode mbr-vms17-8-0 secure"},
+		{"controller", ports, cable.Settings{Controller: true}, api.ConditionController, "ovs-vsctl del-controller mbr-vms17-8-0"},
+		{"protocols", ports, cable.Settings{Protocols: "OpenFlow10,OpenFlow14"}, api.ConditionProtocols, "ovs-vsctl clear bridge mbr-vms17-8-0 protocols"},
+		{"restore wait", ports, cable.Settings{RestoreWait: true}, api.ConditionRestoreWaitSet, "ovs-vsctl --no-wait remove Open_vSwitch . other_config flow-restore-wait"},
+	}
+	for _, tt := range tests {
+		got := mux(tt.ports).Read(tt.ports.Program(cable.State{}, 0), tt.settings, cable.State{})
+		if codes(got.Conditions) != tt.code || !strings.HasPrefix(got.Conditions[0].Cure, tt.cure) && !strings.Contains(got.Conditions[0].Cure, tt.cure) {
+			t.Errorf("%s: %+v, want %s with the cure %q", tt.name, got.Conditions, tt.code, tt.cure)
+		}
+	}
+
+	all := ports
+	all[cable.NIC].Number, all[cable.NIC].Fault = 0, "gone"
+	all[cable.Upper].NoForward, all[cable.Lower].NoCarrier = true, true
+	r := mux(all).Read(manyFlows(1), cable.Settings{true, "OpenFlow14", "stp", true, true}, cable.State{})
+	if !slices.IsSortedFunc(r.Conditions, func(a, b api.Condition) int { return api.Rank(a.Code) - api.Rank(b.Code) }) {
+		t.Errorf("conditions are not in the order of the table: %s", codes(r.Conditions))
+	}
+}
+
+func TestCookies(t *testing.T) {
+	c := cable.NewCookie(cable.Placeholder, 1<<44-1)
+	if kind, ours := c.Kind(); kind != cable.Placeholder || !ours || c.Value() != 1<<44-1 || c>>48 != 0x6d75 {
+		t.Errorf("%#x: kind %v, ours %v, value %#x", uint64(c), kind, ours, c.Value())
+	}
+	for _, foreign := range []cable.Cookie{0, 1, 0x6d74 << 48, 0xffff_ffff_ffff_ffff} {
+		if _, ours := foreign.Kind(); ours {
+			t.Errorf("%#x is taken for ours", uint64(foreign))
+		}
+	}
+	if cable.RequestHash("") != 0 || cable.RequestHash("a") == 0 || cable.RequestHash("a") == cable.RequestHash("b") || cable.RequestHash("a")>>40 != 0 {
+		t.Error("a request's hash is 40 bits, and 0 for none only")
+	}
+	// A flow that stands is written again only to carry another request, or where it was not ours.
+	old, age := ports.Program(cable.State{}, 4), time.Minute
+	old[1].Age = age
+	for request, want := range map[uint64]int{0: 0, 4: 0, 5: 1} {
+		if _, del, add := (cable.Update{Have: old, Want: ports.Program(cable.State{}, request), Known: true}).Steps(); len(del) != 0 || len(add) != want {
+			t.Errorf("request %d: %v deleted, %v added; want %d added", request, del, add, want)
+		}
 	}
 }
 

@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Priority is that of all flows of a mux. It is what ovs-ofctl gives a flow without one, so that the testbed's own
 // script replaces our flows rather than doubling them, and the replaced service can take them over.
 const Priority = 32768
+
+// Local is the number of a bridge's own port (OFPP_LOCAL, OpenFlow 1.4, 7.2.1). No packet of a mux enters there.
+const Local = 0xfffffffe
 
 // A Flow is one OpenFlow rule, as far as a mux cares. It is comparable; flows that do the same thing are equal.
 type Flow struct {
@@ -18,6 +22,20 @@ type Flow struct {
 	Match    string    // matches beyond the in-port, in ovs-ofctl's words; "" when there are none
 	Out      [2]uint32 // output ports in ascending order, 0 for none; none at all is a drop
 	Action   string    // everything that a plain output is not, in ovs-ofctl's words; then Out means nothing
+
+	IdleTimeout, HardTimeout uint16 // seconds after which OVS removes the flow; 0 is never
+	Flags                    uint16 // ofp_flow_mod_flags, such as FlagSendFlowRem
+}
+
+// FlagSendFlowRem has OVS tell when it removes the flow (OFPFF_SEND_FLOW_REM).
+const FlagSendFlowRem = 1 << 0
+
+// An Entry is a Flow as it stands in a flow table, or as it is to be written there.
+type Entry struct {
+	Flow
+	Cookie  Cookie
+	Age     time.Duration // since it was written last; nothing to a writer
+	Packets uint64        // that it has matched; nothing to a writer
 }
 
 // NewFlow returns the flow of a mux's own shape: packets from inPort go to out, at most two ports.
@@ -42,11 +60,21 @@ func (f Flow) String() string {
 	if f.Priority != Priority {
 		fmt.Fprintf(&b, "priority=%d,", f.Priority)
 	}
-	if f.InPort != 0 {
+	switch f.InPort {
+	case 0:
+	case Local:
+		b.WriteString("in_port=LOCAL,")
+	default:
 		fmt.Fprintf(&b, "in_port=%d,", f.InPort)
 	}
 	if f.Match != "" {
 		b.WriteString(f.Match + ",")
+	}
+	if f.IdleTimeout != 0 {
+		fmt.Fprintf(&b, "idle_timeout=%d,", f.IdleTimeout)
+	}
+	if f.HardTimeout != 0 {
+		fmt.Fprintf(&b, "hard_timeout=%d,", f.HardTimeout)
 	}
 	match := strings.TrimSuffix(b.String(), ",")
 	if match != "" {
@@ -77,18 +105,19 @@ func (f Flow) outs() []uint32 {
 	return f.Out[:n]
 }
 
-func (f Flow) sameMatch(g Flow) bool {
+// SameMatch reports whether two flows concern the same packets at the same place, so that only one of them can stand.
+func (f Flow) SameMatch(g Flow) bool {
 	return f.Table == g.Table && f.Priority == g.Priority && f.InPort == g.InPort && f.Match == g.Match
 }
 
 // Forward returns the ports where a packet with no special header comes out that enters at inPort, by the highest
 // matching flow of table 0. ok is false when the flows leave that open: a flow with an action other than output decides,
 // or two of equal priority disagree.
-func Forward(flows []Flow, inPort uint32) (out []uint32, ok bool) {
+func Forward(flows []Entry, inPort uint32) (out []uint32, ok bool) {
 	var best *Flow
 	ok = true
 	for i := range flows {
-		f := &flows[i]
+		f := &flows[i].Flow
 		if f.Table != 0 || f.Match != "" || (f.InPort != 0 && f.InPort != inPort) {
 			continue
 		}
@@ -111,125 +140,4 @@ func Forward(flows []Flow, inPort uint32) (out []uint32, ok bool) {
 		}
 	}
 	return out, true
-}
-
-// Want returns the two flows of a cable in state s: upstream, then downstream. Both are always there, with a drop where
-// nothing passes, so that a later reader of the switch finds the active side even while the NIC is dropped. The ports
-// must be numbered.
-func (p Ports) Want(s State) [2]Flow {
-	up := make([]uint32, 0, 2)
-	for _, r := range [...]Role{Upper, Lower} {
-		if !s.Dropped.Has(r) {
-			up = append(up, p[r].Number)
-		}
-	}
-	var down []uint32
-	if !s.Dropped.Has(NIC) {
-		down = []uint32{p[NIC].Number}
-	}
-	return [2]Flow{NewFlow(p[NIC].Number, up...), NewFlow(p[s.Active.Role()].Number, down...)}
-}
-
-// A Reading is what the flows of a bridge make of its cable.
-type Reading struct {
-	State State
-	// Proper is true when the flows are exactly those that Want returns for State.
-	Proper bool
-	// Reason says what on the bridge is no cable's; "" when all is, drops included.
-	Reason string
-	// SideKnown is false when nothing on the switch tells the side, and State.Active is the last one.
-	SideKnown bool
-}
-
-// Healthy reports whether packets pass as on a cable with nothing dropped: exactly one downstream output, exactly two
-// upstream ones, and nothing foreign beside them.
-func (r Reading) Healthy() bool { return r.Reason == "" && r.State.Dropped == 0 }
-
-// Read tells the state from the flows that stand on the bridge. It judges by where a packet goes, not by whose flow it
-// is. last is the side to keep when the flows tell none.
-func (p Ports) Read(flows []Flow, last Side) Reading {
-	r := Reading{State: State{Active: last}}
-	if fault := p.Fault(); fault != "" {
-		r.Reason = fault
-		r.State.Dropped = RolesOf(NIC, Upper, Lower)
-		return r
-	}
-	var reasons []string
-
-	var passes [2]bool
-	for _, side := range [...]Side{UpperToR, LowerToR} {
-		out, ok := Forward(flows, p[side.Role()].Number)
-		passes[side] = slices.Contains(out, p[NIC].Number)
-		if !ok || (len(out) > 0 && !slices.Equal(out, []uint32{p[NIC].Number})) {
-			reasons = append(reasons, fmt.Sprintf("packets from %s (%s) do not simply go to the NIC", side, p[side.Role()].Name))
-		}
-	}
-	switch {
-	case passes[UpperToR] && passes[LowerToR]:
-		reasons = append(reasons, "packets of both ToRs reach the NIC")
-	case passes[UpperToR] || passes[LowerToR]:
-		r.SideKnown = true
-		r.State.Active = UpperToR
-		if passes[LowerToR] {
-			r.State.Active = LowerToR
-		}
-	default:
-		r.State.Dropped |= RolesOf(NIC)
-		upper, lower := slices.Contains(flows, NewFlow(p[Upper].Number)), slices.Contains(flows, NewFlow(p[Lower].Number))
-		if upper != lower {
-			r.SideKnown = true
-			r.State.Active = UpperToR
-			if lower {
-				r.State.Active = LowerToR
-			}
-		}
-	}
-
-	out, ok := Forward(flows, p[NIC].Number)
-	if !ok {
-		reasons = append(reasons, fmt.Sprintf("packets from the NIC (%s) do not simply go to the ToRs", p[NIC].Name))
-	}
-	for _, role := range [...]Role{Upper, Lower} {
-		if !slices.Contains(out, p[role].Number) {
-			r.State.Dropped |= RolesOf(role)
-		}
-	}
-	for _, n := range out {
-		if n != p[Upper].Number && n != p[Lower].Number {
-			reasons = append(reasons, fmt.Sprintf("packets from the NIC go to port %d, which is no ToR", n))
-		}
-	}
-
-	want := p.Want(r.State)
-	r.Proper = len(flows) == 2 && slices.Contains(flows, want[0]) && slices.Contains(flows, want[1])
-	if !r.Proper {
-		for _, f := range flows {
-			if !p.owns(f) {
-				reasons = append(reasons, "foreign flow: "+f.String())
-			}
-		}
-	}
-	r.Reason = strings.Join(reasons, "; ")
-	return r
-}
-
-// owns reports whether f has the shape of a cable's flow: from one of the three ports, at our priority, to the ports
-// that a cable connects.
-func (p Ports) owns(f Flow) bool {
-	if f.Table != 0 || f.Priority != Priority || f.Match != "" || f.Action != "" {
-		return false
-	}
-	for _, n := range f.outs() {
-		switch f.InPort {
-		case p[NIC].Number:
-			if n != p[Upper].Number && n != p[Lower].Number {
-				return false
-			}
-		case p[Upper].Number, p[Lower].Number:
-			if n != p[NIC].Number {
-				return false
-			}
-		}
-	}
-	return f.InPort == p[NIC].Number || f.InPort == p[Upper].Number || f.InPort == p[Lower].Number
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 )
 
 // Names holds what a vm_set's bridges are called. The testbed shortens the leading word so that a name fits the 15
@@ -57,6 +59,23 @@ func (n *Names) adapt(word string, index int) string {
 	return word[:max(2, min(len(word), 15-len(tail)))] + tail
 }
 
+// Prefer orders two bridges of one port index: first the one that is named as the testbed names it, else by name. The first
+// one that is a usable mux is served; see Taken.
+func (n *Names) Prefer(a, b string) int {
+	foreign := func(bridge string) int {
+		if index, ok := n.Index(bridge); ok && bridge == n.Bridge(index) {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(foreign(a), foreign(b)), cmp.Compare(a, b))
+}
+
+// Taken is why a bridge is not served whose port index another one has.
+func Taken(index int, by string) *Rejection {
+	return &Rejection{api.RejectedIndex, fmt.Sprintf("port index %d is served by bridge %s", index, by)}
+}
+
 // SideKey is the key in external_ids of a port or its interface that names its place on the cable, as ParseRole reads
 // it. It wins over the name.
 const SideKey = "mux-side"
@@ -77,12 +96,21 @@ type Rejection struct {
 // Error returns the reason.
 func (r *Rejection) Error() string { return r.Reason }
 
-// Identify tells the three ports of a bridge apart, or says why the bridge is no mux. The NIC's name starts with "mu".
-// Of the other two the upper ToR is first in natural order, in which vlab-9 comes before vlab-10.
-func Identify(ports []Candidate) (Ports, error) {
+// Identify tells the three ports of a bridge apart. The error is a *Rejection: why the bridge is not a usable mux.
+//
+// Where SideKey doesn't say otherwise the NIC's name starts with "mu", and of the other two the upper ToR is first in
+// natural order, in which vlab-9 comes before vlab-10. Of more than three ports those are the mux's that SideKey names, or
+// that the flows use, if these are three.
+func Identify(ports []Candidate, flows []Entry) (Ports, error) {
 	var found Ports
+	if len(ports) > len(found) {
+		ports = three(ports, flows)
+	}
 	if len(ports) != len(found) {
-		return found, fmt.Errorf("it has %d ports (%s), a mux has 3", len(ports), candidateNames(ports))
+		return found, &Rejection{api.RejectedPorts, wrongNumber(ports)}
+	}
+	wrong := func(reason string, args ...any) (Ports, error) {
+		return found, &Rejection{api.RejectedSides, fmt.Errorf(reason, args...).Error()}
 	}
 	var placed Roles
 	place := func(r Role, c Candidate) error {
@@ -101,10 +129,10 @@ func Identify(ports []Candidate) (Ports, error) {
 		}
 		r, err := ParseRole(c.Side)
 		if err != nil {
-			return found, fmt.Errorf("port %s: external_ids:%s: %w", c.Name, SideKey, err)
+			return wrong("port %s: external_ids:%s: %w", c.Name, SideKey, err)
 		}
 		if err := place(r, c); err != nil {
-			return found, err
+			return wrong("%w", err)
 		}
 	}
 	var tors []Candidate
@@ -115,11 +143,11 @@ func Identify(ports []Candidate) (Ports, error) {
 			continue
 		}
 		if err := place(NIC, c); err != nil {
-			return found, err
+			return wrong("%w", err)
 		}
 	}
 	if !placed.Has(NIC) {
-		return found, fmt.Errorf("no NIC: none of its ports (%s) has a name that starts with \"mu\"", candidateNames(ports))
+		return wrong("no NIC: none of its ports (%s) has a name that starts with \"mu\"", candidateNames(ports))
 	}
 	slices.SortFunc(tors, func(a, b Candidate) int { return naturalCompare(a.Name, b.Name) })
 	for _, c := range tors {
@@ -128,10 +156,62 @@ func Identify(ports []Candidate) (Ports, error) {
 			r = Lower
 		}
 		if err := place(r, c); err != nil {
-			return found, err
+			return wrong("%w", err)
 		}
 	}
 	return found, nil
+}
+
+// three returns those of many ports that are a mux's, all of them where nothing tells.
+func three(ports []Candidate, flows []Entry) []Candidate {
+	named := slices.DeleteFunc(slices.Clone(ports), func(c Candidate) bool { return c.Side == "" })
+	if len(named) == int(numRoles) {
+		return named
+	}
+	lives := func(number uint32) bool {
+		return slices.ContainsFunc(ports, func(c Candidate) bool { return c.Number == number })
+	}
+	uses := func(c Candidate) bool {
+		return c.Number != 0 && slices.ContainsFunc(flows, func(e Entry) bool {
+			return e.plain() && (e.InPort == c.Number || slices.Contains(e.outs(), c.Number))
+		})
+	}
+	used := slices.DeleteFunc(slices.Clone(ports), func(c Candidate) bool { return !uses(c) })
+	if len(used) == int(numRoles) {
+		return used
+	}
+	// A flow that names a port which is no more, or a placeholder, stands for a port that is missing.
+	stands := slices.ContainsFunc(flows, func(e Entry) bool {
+		_, _, held := e.held()
+		gone := func(number uint32) bool { return !lives(number) }
+		return held || e.plain() && (gone(e.InPort) || slices.ContainsFunc(e.outs(), gone))
+	})
+	if !stands {
+		return ports
+	}
+	for _, c := range ports {
+		if c.Number == 0 {
+			used = append(used, c)
+		}
+	}
+	if len(used) == int(numRoles) {
+		return used
+	}
+	return ports
+}
+
+// wrongNumber is why a bridge with more or fewer ports than three is not a usable mux.
+func wrongNumber(ports []Candidate) string {
+	reason := fmt.Sprintf("it has %d ports (%s), a mux has 3", len(ports), candidateNames(ports))
+	for _, c := range ports {
+		if c.Mirror {
+			reason += "; " + c.Name + " is the output port of a mirror"
+		}
+	}
+	if len(ports) > int(numRoles) {
+		reason += "; say which three by external_ids:" + SideKey + " of their interfaces"
+	}
+	return reason
 }
 
 func candidateNames(ports []Candidate) string {

@@ -13,7 +13,7 @@ func TestCountsTellWhoChangedWhat(t *testing.T) {
 	run(t, 2, nil, func(b *bench) {
 		want := func(what string, want engine.Counts) {
 			t.Helper()
-			if got := b.Counts(); got != want {
+			if got := b.Journal.Counts(); got != want {
 				t.Errorf("%s: %+v, want %+v", what, got, want)
 			}
 		}
@@ -28,22 +28,22 @@ func TestCountsTellWhoChangedWhat(t *testing.T) {
 		want("after clearing the counters of the muxes", engine.Counts{Flaps: 2})
 		b.sw.DelFlows(b.bridge(0))
 		time.Sleep(time.Second)
-		want("somebody deleted flows", engine.Counts{Flaps: 2, Drift: 1})
-		b.sw.AddRawFlow(b.bridge(1), cable.Flow{Action: cable.Normal})
+		want("somebody deleted flows", engine.Counts{Flaps: 2, External: 1})
+		b.sw.AddRawFlow(b.bridge(1), cable.Entry{Flow: cable.Flow{Action: cable.Normal}})
 		time.Sleep(time.Second)
-		want("the switch fell back to NORMAL", engine.Counts{Flaps: 2, Drift: 1, Repairs: 1})
+		want("the switch fell back to NORMAL", engine.Counts{Flaps: 2, External: 1, Repairs: 1})
 		b.sw.Restart()
 		time.Sleep(time.Second)
-		want("the switch was restarted", engine.Counts{Flaps: 2, Drift: 1, Repairs: 3, Reconnects: 2})
+		want("the switch was restarted", engine.Counts{Flaps: 2, External: 1, Repairs: 3, Reconnects: 2})
 		b.sw.RemoveBridge(b.bridge(1))
 		time.Sleep(time.Second)
-		want("a bridge went", engine.Counts{Flaps: 2, Drift: 1, Repairs: 3, Reconnects: 2})
+		want("a bridge went", engine.Counts{Flaps: 2, External: 1, Repairs: 3, Reconnects: 2})
 		resume := b.sw.Stall()
 		b.do(0, toggle)
 		time.Sleep(20 * time.Second)
 		resume()
 		time.Sleep(20 * time.Second)
-		if got := b.Counts(); got.Drift != 1 || got.Flaps != 3 {
+		if got := b.Journal.Counts(); got.External != 1 || got.Flaps != 3 {
 			t.Errorf("after an outage in which one change landed late: %+v, want no drift and one flap more", got)
 		}
 	})

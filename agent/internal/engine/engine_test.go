@@ -69,8 +69,8 @@ func (b *bench) wantMux(i int, state cable.State, flaps int, reason string) {
 	if s == nil {
 		b.Fatalf("mux %d is not served", i)
 	}
-	if s.State != state || s.Flaps != flaps || !strings.Contains(s.Reason, reason) || reason == "" && s.Reason != "" {
-		b.Errorf("mux %d: %v, %d flaps, reason %q; want %v, %d, %q", i, s.State, s.Flaps, s.Reason, state, flaps, reason)
+	if s.State != state || s.Flaps != flaps || !strings.Contains(s.Reason(), reason) || reason == "" && s.Reason() != "" {
+		b.Errorf("mux %d: %v, %d flaps, reason %q; want %v, %d, %q", i, s.State, s.Flaps, s.Reason(), state, flaps, reason)
 	}
 	if reason != "" {
 		return
@@ -95,7 +95,7 @@ func TestNotReadyBeforeTheFirstFullRead(t *testing.T) {
 	prepare := func(sw *simswitch.Switch, _ *engine.Config) { resume = sw.Stall() }
 	run(t, 2, prepare, func(b *bench) {
 		time.Sleep(10 * time.Second)
-		if err := b.Ready(); err == nil || !strings.Contains(err.Error(), "the switch does not answer") {
+		if err := b.NotReady(); err == nil || !strings.Contains(err.Error(), "the switch does not answer") {
 			b.Errorf("Ready() = %v, want the reason", err)
 		}
 		if len(b.Snapshots()) != 0 {
@@ -103,7 +103,7 @@ func TestNotReadyBeforeTheFirstFullRead(t *testing.T) {
 		}
 		resume()
 		time.Sleep(10 * time.Second)
-		if err := b.Ready(); err != nil {
+		if err := b.NotReady(); err != nil {
 			b.Errorf("Ready() = %v after the switch came back", err)
 		}
 		b.wantMux(1, upper, 0, "")
@@ -291,7 +291,7 @@ func TestWhatAPersonDoesIsAdoptedAndNotFought(t *testing.T) {
 		want   cable.State
 		reason string
 	}{
-		{"flushed", func(sw *simswitch.Switch) { sw.DelFlows(bridge) }, cable.State{Active: cable.LowerToR, Dropped: cable.AllRoles}, ""},
+		{"flushed", func(sw *simswitch.Switch) { sw.DelFlows(bridge) }, lower, "the flow from lower_tor (enp59s0f1.3217) to the NIC is missing"},
 		{"switched by hand", func(sw *simswitch.Switch) {
 			sw.DelFlows(bridge)
 			sw.AddFlow(bridge, 0, muxy, up, low)
@@ -299,7 +299,7 @@ func TestWhatAPersonDoesIsAdoptedAndNotFought(t *testing.T) {
 		}, upper, ""},
 		{"doubled", func(sw *simswitch.Switch) { sw.AddFlow(bridge, 0, up, muxy) }, lower, "packets of both ToRs reach the NIC"},
 		{"foreign", func(sw *simswitch.Switch) {
-			sw.AddRawFlow(bridge, cable.Flow{Priority: 40000, Match: "arp", Action: cable.Normal + "x"})
+			sw.AddRawFlow(bridge, cable.Entry{Flow: cable.Flow{Priority: 40000, Match: "arp", Action: cable.Normal + "x"}})
 		}, lower, "foreign flow: priority=40000,arp"},
 	}
 	for _, tt := range tests {
@@ -325,7 +325,7 @@ func TestWhatTheSwitchLostIsPutBack(t *testing.T) {
 		run(t, 1, nil, func(b *bench) {
 			b.do(0, toggle)
 			b.sw.DelFlows(bridge)
-			b.sw.AddRawFlow(bridge, cable.Flow{Action: cable.Normal})
+			b.sw.AddRawFlow(bridge, cable.Entry{Flow: cable.Flow{Action: cable.Normal}})
 			time.Sleep(time.Second)
 			b.wantMux(0, lower, 1, "")
 		})
@@ -336,12 +336,12 @@ func TestWhatTheSwitchLostIsPutBack(t *testing.T) {
 			b.sw.BreakPort(bridge, "muxy-vms17-8-0")
 			time.Sleep(time.Second)
 			b.wantMux(0, lower, 1, "could not open network device muxy-vms17-8-0")
-			if res := b.do(0, toggle); res.Err == nil || !strings.Contains(res.Err.Error(), "No such device") {
-				b.Errorf("toggle without the NIC: %v, want the reason", res.Err)
+			if res := b.do(0, toggle); res.Err != nil || res.Snapshot.Healthy() || res.Snapshot.State != upper {
+				b.Errorf("toggle without the NIC: %+v, want the other side, unhealthy", res)
 			}
 			b.sw.MendPort(bridge, "muxy-vms17-8-0")
 			time.Sleep(time.Second)
-			b.wantMux(0, lower, 1, "")
+			b.wantMux(0, upper, 2, "")
 		})
 	})
 	t.Run("port removed and added", func(t *testing.T) {
@@ -443,7 +443,7 @@ func TestReadersDoNotWaitForAChange(t *testing.T) {
 // events of port 0 as "from → to (cause client req_id)".
 func (b *bench) history(i int) []string {
 	var lines []string
-	for _, ev := range b.History(i) {
+	for _, ev := range b.Journal.History(i) {
 		lines = append(lines, strings.TrimSpace(ev.From.String()+" → "+ev.To.String()+" by "+string(ev.Cause)+" "+ev.Client+" "+ev.ReqID))
 	}
 	return lines
@@ -457,16 +457,16 @@ func TestEveryChangeHasAnEventWithItsCause(t *testing.T) {
 		b.sw.DelFlows(b.bridge(0))
 		time.Sleep(time.Second)
 		b.do(0, cable.Reset())
-		b.sw.AddRawFlow(b.bridge(0), cable.Flow{Action: cable.Normal})
+		b.sw.AddRawFlow(b.bridge(0), cable.Entry{Flow: cable.Flow{Action: cable.Normal}})
 		time.Sleep(time.Second)
 		b.sw.RemoveBridge(b.bridge(0))
 		time.Sleep(time.Second)
-		normal := "packets from upper_tor (enp59s0f1.3216) do not simply go to the NIC; foreign flow: priority=0 actions=NORMAL"
+		normal := "foreign flow: priority=0 actions=NORMAL"
 		want := []string{
 			"none → upper_tor by external",
 			"upper_tor → lower_tor by api 10.0.0.7 5d1f",
-			"lower_tor → lower_tor, dropped nic,upper_tor,lower_tor by external",
-			"lower_tor, dropped nic,upper_tor,lower_tor → lower_tor by api",
+			"lower_tor → lower_tor: the flow from lower_tor (enp59s0f1.3218) to the NIC is missing by external",
+			"lower_tor: the flow from lower_tor (enp59s0f1.3218) to the NIC is missing → lower_tor by api",
 			"lower_tor → lower_tor: " + normal + " by recovery",
 			"lower_tor: " + normal + " → lower_tor by recovery",
 			"lower_tor → none by external",
@@ -482,11 +482,11 @@ func TestEveryChangeHasAnEventWithItsCause(t *testing.T) {
 
 func TestEventsAfter(t *testing.T) {
 	run(t, 2, nil, func(b *bench) {
-		all, last, complete := b.EventsAfter(0)
+		all, last, complete := b.Journal.After(0)
 		if len(all) != 2 || complete || all[1].Seq != last || last != all[0].Seq+1 {
 			b.Fatalf("%d events to %d, complete %v; want two, of another life for a reader from 0", len(all), last, complete)
 		}
-		news := b.NewEvents(last)
+		news := b.Journal.Changed(last)
 		select {
 		case <-news:
 			b.Fatal("there is nothing new")
@@ -494,27 +494,27 @@ func TestEventsAfter(t *testing.T) {
 		}
 		b.do(0, toggle)
 		<-news
-		<-b.NewEvents(last)
-		evs, next, complete := b.EventsAfter(last)
+		<-b.Journal.Changed(last)
+		evs, next, complete := b.Journal.After(last)
 		if len(evs) != 1 || !complete || next != last+1 || evs[0].To.State != lower {
 			b.Errorf("after one toggle: %+v to %d, complete %v", evs, next, complete)
 		}
 		for range 6000 {
 			b.do(0, toggle)
 		}
-		if evs, _, complete := b.EventsAfter(last); complete || len(evs) < 4096 || len(evs) > 5120 {
+		if evs, _, complete := b.Journal.After(last); complete || len(evs) < 4096 || len(evs) > 5120 {
 			b.Errorf("after 6000 toggles: %d events, complete %v; want the last 4096 and some", len(evs), complete)
 		}
-		if evs, next, complete := b.EventsAfter(next + 5999); len(evs) != 1 || !complete || evs[0].Seq != next {
+		if evs, next, complete := b.Journal.After(next + 5999); len(evs) != 1 || !complete || evs[0].Seq != next {
 			b.Errorf("the last one: %d events, complete %v", len(evs), complete)
 		}
-		if _, _, complete := b.EventsAfter(next + 1_000_000); complete {
+		if _, _, complete := b.Journal.After(next + 1_000_000); complete {
 			b.Error("a number that was never given is complete")
 		}
-		if got := len(b.History(0)); got != 100 {
+		if got := len(b.Journal.History(0)); got != 100 {
 			b.Errorf("history has %d events, want 100", got)
 		}
-		if got := len(b.History(1)); got != 1 {
+		if got := len(b.Journal.History(1)); got != 1 {
 			b.Errorf("the history of another mux has %d events, want its own", got)
 		}
 	})

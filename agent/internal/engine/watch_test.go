@@ -28,10 +28,11 @@ func TestARestartedSwitchGetsItsFlowsBack(t *testing.T) {
 		time.Sleep(time.Second)
 		b.wantMux(0, lower, 1, "")
 		b.wantMux(1, dropped, 0, "")
-		b.wantMux(2, cable.State{Dropped: cable.AllRoles}, 0, "")
+		b.wantMux(2, upper, 0, "")
+		missing := "the flow from lower_tor (enp59s0f1.3219) to the NIC is missing"
 		want := []string{
-			"lower_tor → lower_tor: its flows are lost by recovery",
-			"lower_tor: its flows are lost → lower_tor by recovery",
+			"lower_tor → lower_tor: " + missing + " by recovery",
+			"lower_tor: " + missing + " → lower_tor by recovery",
 		}
 		if got := b.history(0)[2:]; !slices.Equal(got, want) {
 			t.Errorf("history %q, want %q", got, want)
@@ -40,7 +41,7 @@ func TestARestartedSwitchGetsItsFlowsBack(t *testing.T) {
 		// What a person does after that is a person's again.
 		b.sw.DelFlows(b.bridge(0))
 		time.Sleep(time.Second)
-		b.wantMux(0, cable.State{Active: cable.LowerToR, Dropped: cable.AllRoles}, 1, "")
+		b.wantMux(0, lower, 1, missing)
 	})
 }
 
@@ -113,7 +114,7 @@ func TestChangesFailWithinTheTimeout(t *testing.T) {
 // An outage is one event, however long it lasts and however often the switch is looked at.
 func TestAnOutageIsOneEvent(t *testing.T) {
 	run(t, 1, nil, func(b *bench) {
-		events := len(b.History(0))
+		events := len(b.Journal.History(0))
 		b.sw.RemovePort(b.bridge(0), "enp59s0f1.3217")
 		resume := b.sw.Stall() // before the watcher has looked
 		b.do(0, toggle)
@@ -127,20 +128,40 @@ func TestAnOutageIsOneEvent(t *testing.T) {
 	})
 }
 
-func TestABridgeThatIsNoMuxAtPresentIsNotChanged(t *testing.T) {
+func TestABridgeThatIsNotAMuxAtPresentIsNotChanged(t *testing.T) {
 	run(t, 1, nil, func(b *bench) {
 		flows := b.mustRead(0).Flows
-		b.sw.AddPort(b.bridge(0), "extra")
+		b.sw.SetSide(b.bridge(0), "enp59s0f1.3216", "nic")
+		b.sw.SetSide(b.bridge(0), "muxy-vms17-8-0", "nic")
 		time.Sleep(time.Second)
-		if res := b.do(0, cable.Reset()); res.Err == nil || !strings.Contains(res.Err.Error(), "it has 4 ports") {
+		const why = "ports muxy-vms17-8-0 and enp59s0f1.3216 both are nic"
+		if res := b.do(0, cable.Reset()); res.Err == nil || !strings.Contains(res.Err.Error(), why) {
 			b.Errorf("error %v, want the reason", res.Err)
 		}
-		b.wantMux(0, upper, 0, "it has 4 ports")
-		b.sw.RemovePort(b.bridge(0), "extra")
+		b.wantMux(0, upper, 0, why)
+		b.sw.SetSide(b.bridge(0), "enp59s0f1.3216", "")
 		time.Sleep(time.Second)
 		b.wantMux(0, upper, 0, "")
-		if got := b.mustRead(0).Flows; !slices.Equal(got, flows) {
+		if got := b.mustRead(0).Flows; got[0].Flow != flows[0].Flow || got[1].Flow != flows[1].Flow || len(got) != 2 {
 			b.Errorf("flows are %v, were %v", got, flows)
+		}
+	})
+}
+
+// A capture port beside the three changes nothing, while the agent runs and at its start.
+func TestAFourthPortChangesNothing(t *testing.T) {
+	run(t, 2, func(sw *simswitch.Switch, _ *engine.Config) { sw.AddPort("mbr-vms17-8-1", "capture") }, func(b *bench) {
+		b.sw.AddPort(b.bridge(0), "capture")
+		time.Sleep(time.Second)
+		for i := range 2 {
+			b.wantMux(i, upper, 0, "")
+			b.do(i, toggle)
+			b.sw.BreakPort(b.bridge(i), b.Snapshot(i).Ports[cable.Upper].Name)
+			time.Sleep(time.Second)
+			b.wantMux(i, lower, 1, "No such device")
+			if got := b.sw.Inject(b.bridge(i), b.Snapshot(i).Ports[cable.Lower].Name); !slices.Equal(got, []string{b.names.NIC(i)}) {
+				t.Errorf("mux %d: a packet of the surviving ToR comes out at %v, want the NIC", i, got)
+			}
 		}
 	})
 }
@@ -198,7 +219,7 @@ func TestAPreparedBridgeGetsItsFlowsBack(t *testing.T) {
 func TestAChangeRightAfterARestart(t *testing.T) {
 	run(t, 1, nil, func(b *bench) {
 		s := b.Snapshot(0)
-		want := s.Ports.Want(lower)
+		want := s.Ports.Program(lower, 0)
 		b.do(0, toggle)
 		b.sw.Restart()
 		b.sw.AddRawFlow(b.bridge(0), want[1])

@@ -3,6 +3,7 @@ package simswitch
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 )
@@ -11,8 +12,14 @@ import (
 func (s *Switch) AddBridge(name string, ports ...string) {
 	s.do(name, func() {
 		if s.bridges[name] == nil {
-			s.life++
-			s.bridges[name] = &bridge{life: s.life}
+			s.rows++
+			b := &bridge{row: fmt.Sprint(s.rows), life: s.newLife()}
+			if s.watched {
+				b.building = time.AfterFunc(quiet, func() {
+					s.do(name, func() { b.building = nil })
+				})
+			}
+			s.bridges[name] = b
 		}
 	})
 	for _, p := range ports {
@@ -20,8 +27,13 @@ func (s *Switch) AddBridge(name string, ports ...string) {
 	}
 }
 
-// RemoveBridge removes a bridge with all that is on it.
-func (s *Switch) RemoveBridge(name string) { s.do(name, func() { delete(s.bridges, name) }) }
+// RemoveBridge removes a bridge with all that is on it. Another one of its port index may be the mux now.
+func (s *Switch) RemoveBridge(name string) {
+	s.all(func(*bridge) {}, func() {
+		delete(s.bridges, name)
+		s.changed(name)
+	})
+}
 
 // AddPort adds a port under a number of its own.
 func (s *Switch) AddPort(name, port string) {
@@ -61,7 +73,7 @@ func (s *Switch) MendPort(name, port string) {
 // drop, and the only output "NORMAL" is an ordinary switch's action.
 func (s *Switch) AddFlow(name string, priority int, from string, to ...string) {
 	s.onBridge(name, func(b *bridge) {
-		f := cable.Flow{InPort: b.ports[b.mustFind(from)].Number}
+		f := cable.NewFlow(b.ports[b.mustFind(from)].Number)
 		if len(to) == 1 && to[0] == cable.Normal {
 			f.Action = cable.Normal
 		} else {
@@ -71,17 +83,16 @@ func (s *Switch) AddFlow(name string, priority int, from string, to ...string) {
 			}
 			f = cable.NewFlow(f.InPort, out...)
 		}
-		f.Priority = cable.Priority
 		if priority != 0 {
 			f.Priority = uint16(priority)
 		}
-		b.add(f)
+		b.add(cable.Entry{Flow: f})
 	})
 }
 
 // AddRawFlow adds any flow.
-func (s *Switch) AddRawFlow(name string, f cable.Flow) {
-	s.onBridge(name, func(b *bridge) { b.add(f) })
+func (s *Switch) AddRawFlow(name string, e cable.Entry) {
+	s.onBridge(name, func(b *bridge) { b.add(e) })
 }
 
 // SetSide writes external_ids:mux-side of a port.
@@ -92,13 +103,37 @@ func (s *Switch) SetSide(name, port, side string) {
 // DelFlows removes all flows of a bridge.
 func (s *Switch) DelFlows(name string) { s.onBridge(name, func(b *bridge) { b.flows = nil }) }
 
-// Restart restarts the switch: all bridges and ports are there again, without flows.
+// SetPort changes what the switch says of a port beside its flows.
+func (s *Switch) SetPort(name, port string, set func(*cable.Port)) {
+	s.onBridge(name, func(b *bridge) { set(&b.ports[b.mustFind(port)].Port) })
+}
+
+// Configure changes what the switch was told of a bridge. RestoreWait is the whole switch's: see SetRestoreWait.
+func (s *Switch) Configure(name string, set func(*cable.Settings)) {
+	s.onBridge(name, func(b *bridge) { set(&b.settings) })
+}
+
+// Restart restarts the switch: all bridges and ports are there again, without flows. Where flow-restore-wait is set, it
+// forwards nothing until that is removed.
 func (s *Switch) Restart() {
+	s.all(func(b *bridge) { b.flows, b.life = nil, s.life }, func() {
+		s.blocked = s.waits
+		s.newLife()
+	})
+}
+
+// SetRestoreWait sets other_config:flow-restore-wait, or removes it.
+func (s *Switch) SetRestoreWait(waits bool) {
+	s.all(func(*bridge) {}, func() { s.waits, s.blocked = waits, s.blocked && waits })
+}
+
+// all changes the switch and each of its bridges.
+func (s *Switch) all(each func(*bridge), whole func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.life++
+	whole()
 	for name, b := range s.bridges {
-		b.flows, b.life = nil, s.life
+		each(b)
 		s.changed(name)
 	}
 }
@@ -136,19 +171,24 @@ func (s *Switch) Stall() (resume func()) {
 func (s *Switch) Inject(name, port string) []string {
 	var names []string
 	s.read(name, func(b *bridge) {
-		in := b.ports[b.mustFind(port)].Number
-		best := slices.IndexFunc(b.flows, func(f cable.Flow) bool { return matches(f, in) })
-		for i, f := range b.flows {
-			if best >= 0 && matches(f, in) && f.Priority > b.flows[best].Priority {
+		in := b.ports[b.mustFind(port)].Port
+		if s.blocked || in.Number == 0 || in.Down || in.NoReceive || in.Blocked != "" {
+			return
+		}
+		best := -1
+		for i := range b.flows {
+			if matches(&b.flows[i].Flow, in.Number) && (best < 0 || b.flows[i].Priority > b.flows[best].Priority) {
 				best = i
 			}
 		}
 		if best < 0 {
 			return
 		}
-		f := b.flows[best]
+		f := &b.flows[best]
+		f.Packets++
 		for _, p := range b.ports {
-			if p.Number != 0 && p.Number != in && (f.Action == cable.Normal || f.Action == "" && slices.Contains(f.Out[:], p.Number)) {
+			passes := p.Number != 0 && p.Number != in.Number && !p.Down && !p.NoForward && p.Blocked == ""
+			if passes && (f.Action == cable.Normal || f.Action == "" && slices.Contains(f.Out[:], p.Number)) {
 				names = append(names, p.Name)
 			}
 		}
@@ -158,7 +198,7 @@ func (s *Switch) Inject(name, port string) []string {
 }
 
 // matches reports whether a packet with no special header that enters at a port is one of f's.
-func matches(f cable.Flow, in uint32) bool {
+func matches(f *cable.Flow, in uint32) bool {
 	return f.Table == 0 && f.Match == "" && (f.InPort == 0 || f.InPort == in)
 }
 
@@ -170,8 +210,15 @@ func (s *Switch) do(name string, f func()) {
 	s.changed(name)
 }
 
+// onBridge changes a bridge, which then has to stand still anew if it was not built yet.
 func (s *Switch) onBridge(name string, f func(*bridge)) {
-	s.do(name, func() { f(s.mustBridge(name)) })
+	s.do(name, func() {
+		b := s.mustBridge(name)
+		f(b)
+		if b.building != nil {
+			b.building.Reset(quiet)
+		}
+	})
 }
 
 func (s *Switch) read(name string, f func(*bridge)) {

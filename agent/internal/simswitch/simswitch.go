@@ -6,6 +6,7 @@
 package simswitch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,16 +28,43 @@ type Switch struct {
 	refusals map[string][]string // by bridge: words for the next updates to be refused with
 	stalled  chan struct{}       // not nil while the switch hangs; closed when it goes on
 	late     []func()            // what it was sent while it hangs
-	life     int64               // counts restarts, and bridges that were made
+	watched  bool                // somebody has read it, so that a bridge that is made now was seen absent
+	rows     int                 // counts the bridges that were made
+	life     int64               // when the switch was started, or a bridge made, last
+	waits    bool                // other_config:flow-restore-wait
+	blocked  bool                // it was started with that, and forwards nothing
 	watchers map[*watcher]bool
 }
 
 type bridge struct {
-	life   int64
-	ports  []cable.Candidate
-	flows  []cable.Flow
-	number uint32 // last port number given
+	row      string
+	life     int64
+	ports    []cable.Candidate
+	settings cable.Settings
+	flows    []flow
+	number   uint32 // last port number given
+
+	building *time.Timer // not nil while it has not stood still; see cable.Sight
 }
+
+// A flow is an entry of a flow table, and when it was written.
+type flow struct {
+	cable.Entry
+	written time.Time
+}
+
+// entries returns the flow table as somebody sees it who reads it now.
+func (b *bridge) entries() []cable.Entry {
+	entries := make([]cable.Entry, len(b.flows))
+	for i, f := range b.flows {
+		entries[i] = f.Entry
+		entries[i].Age = time.Since(f.written)
+	}
+	return entries
+}
+
+// quiet is how long a bridge that is made, or made anew, must stand still before it is told of as built.
+const quiet = time.Second
 
 // New returns a switch with ports 0 to n−1 of a vm_set, built as the testbed's script builds them: the upper ToR active.
 func New(names *cable.Names, n int) *Switch {
@@ -64,6 +92,7 @@ func (s *Switch) Discover(ctx context.Context) ([]cable.Sight, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.watched = true
 	var sights []cable.Sight
 	for _, name := range slices.Sorted(maps.Keys(s.bridges)) {
 		if _, ok := s.names.Index(name); ok {
@@ -92,14 +121,44 @@ func (s *Switch) sight(name string) cable.Sight {
 		sight.Gone = true
 		return sight
 	}
-	ports, err := cable.Identify(b.ports)
-	if err != nil {
-		sight.Rejected = err.Error()
+	sight.Row, sight.Life, sight.Asked, sight.Building = b.row, b.life, time.Now(), b.building != nil
+	sight.Settings = b.settings
+	sight.Settings.RestoreWait = s.waits
+	flows := b.entries()
+	ports, err := cable.Identify(b.ports, flows)
+	if refused, ok := errors.AsType[*cable.Rejection](err); ok {
+		sight.Rejected, sight.Code = refused.Reason, refused.Code
+		return sight
+	}
+	if by := s.preferred(name, index); by != "" {
+		refused := cable.Taken(index, by)
+		sight.Rejected, sight.Code = refused.Reason, refused.Code
 		return sight
 	}
 	sight.Mux = cable.Mux{VMSet: s.names.VMSet(), Index: index, Bridge: name, Ports: ports}
-	sight.Flows, sight.Life, sight.Asked = slices.Clone(b.flows), b.life, time.Now()
+	sight.Flows = flows
 	return sight
+}
+
+// newLife returns the time, as nobody got it before. It is called with mu held.
+func (s *Switch) newLife() int64 {
+	s.life = max(s.life+1, time.Now().UnixNano())
+	return s.life
+}
+
+// preferred returns the bridge that has the port index rather than the one named, "" when there is none. It is called with
+// mu held.
+func (s *Switch) preferred(name string, index int) string {
+	best := ""
+	for other, b := range s.bridges {
+		if i, ok := s.names.Index(other); !ok || i != index || s.names.Prefer(other, cmp.Or(best, name)) >= 0 {
+			continue
+		}
+		if _, err := cable.Identify(b.ports, b.entries()); err == nil {
+			best = other
+		}
+	}
+	return best
 }
 
 func (s *Switch) waitAwake(ctx context.Context) error {
@@ -178,22 +237,23 @@ func (s *Switch) apply(u cable.Update) error {
 	for _, f := range del {
 		b.remove(f)
 	}
-	for _, f := range add {
-		b.add(f)
+	for _, e := range add {
+		b.add(e)
 	}
 	s.changed(u.Bridge)
 	return nil
 }
 
-func sameMatch(f, g cable.Flow) bool {
-	return f.Table == g.Table && f.Priority == g.Priority && f.InPort == g.InPort && f.Match == g.Match
-}
-
 func (b *bridge) remove(f cable.Flow) {
-	b.flows = slices.DeleteFunc(b.flows, func(g cable.Flow) bool { return sameMatch(f, g) })
+	b.flows = slices.DeleteFunc(b.flows, func(g flow) bool { return g.SameMatch(f) })
 }
 
-func (b *bridge) add(f cable.Flow) {
-	b.remove(f)
-	b.flows = append(b.flows, f)
+// add writes a flow, in place of one with the same match, whose count of packets goes on.
+func (b *bridge) add(e cable.Entry) {
+	i := slices.IndexFunc(b.flows, func(g flow) bool { return g.SameMatch(e.Flow) })
+	if i >= 0 {
+		e.Packets = b.flows[i].Packets
+	}
+	b.remove(e.Flow)
+	b.flows = append(b.flows, flow{e, time.Now()})
 }

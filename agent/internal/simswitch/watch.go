@@ -1,7 +1,9 @@
 package simswitch
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 )
@@ -42,6 +44,10 @@ func (s *Switch) Watch(ctx context.Context, seen func(cable.Sight)) error {
 			sights = append(sights, s.sight(name))
 		}
 		clear(w.bridges)
+		// What is gone is told first: its port index may be another bridge's now.
+		slices.SortStableFunc(sights, func(a, b cable.Sight) int {
+			return cmp.Compare(btoi(b.Gone), btoi(a.Gone))
+		})
 		s.mu.Unlock()
 		for _, sight := range sights {
 			seen(sight)
@@ -68,4 +74,11 @@ func (w *watcher) signal() {
 	case w.wake <- struct{}{}:
 	default:
 	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -64,7 +64,7 @@ func Chaos(t *testing.T, start func(t *testing.T) (engine.Switch, Hands, Faults)
 	sw, hands, faults := start(t)
 	c := &chaos{
 		suite: &suite{T: t, sw: sw, hands: hands}, faults: faults,
-		rand: rand.New(rand.NewPCG(seed, 0)), last: map[int]*engine.Condition{}, flaps: map[int]int{},
+		rand: rand.New(rand.NewPCG(seed, 0)), last: map[int]*engine.Moment{}, flaps: map[int]int{},
 	}
 	for i := range chaosMuxes {
 		c.addMux(i)
@@ -98,9 +98,9 @@ type chaos struct {
 	calls  sync.WaitGroup // of the API, under way
 	did    []string       // in this round
 
-	seq   uint64                    // of the last event that was checked
-	last  map[int]*engine.Condition // after that, by port index
-	flaps map[int]int               // that the events add up to
+	seq   uint64                 // of the last event that was checked
+	last  map[int]*engine.Moment // after that, by port index
+	flaps map[int]int            // that the events add up to
 }
 
 // act does one thing, and does not wait for changes that it asks for.
@@ -204,13 +204,13 @@ func (c *chaos) lie() string {
 		ctx, cancel := context.WithTimeout(c.Context(), hang)
 		sight, err := c.sw.Read(ctx, bridgeName(i))
 		cancel()
-		if err != nil || sight.Err != nil || sight.Rejected != "" || sight.Flushed || sight.Mux != s.Mux {
+		if err != nil || sight.Err != nil || sight.Rejected != "" || sight.Flushed || sight.Building || sight.Mux != s.Mux {
 			return fmt.Sprintf("mux %d: %+v is seen (error %v), and %+v served", i, sight, err, s)
 		}
-		if r := s.Ports.Read(sight.Flows, s.State.Active); r.State != s.State || r.Reason != s.Reason {
-			return fmt.Sprintf("mux %d: %v, reason %q is said of %v, which reads as %+v", i, s.State, s.Reason, sight.Flows, r)
+		if r := s.Read(sight.Flows, sight.Settings, s.State); r.State != s.State || !slices.Equal(r.Conditions, s.Conditions) {
+			return fmt.Sprintf("mux %d: %v, %+v is said of %v, which reads as %+v", i, s.State, s.Conditions, sight.Flows, r)
 		}
-		if s.Reason != "" {
+		if len(s.Conditions) > 0 {
 			continue
 		}
 		for from, want := range packets(i, s.State) {
@@ -225,7 +225,7 @@ func (c *chaos) lie() string {
 // checkEvents checks that the events since the last time continue each mux's story, and end in what is served.
 func (c *chaos) checkEvents() {
 	c.Helper()
-	events, last, complete := c.e.EventsAfter(c.seq)
+	events, last, complete := c.e.Journal.After(c.seq)
 	if !complete && c.seq != 0 {
 		c.Errorf("events after %d are missing", c.seq)
 	}
@@ -244,7 +244,7 @@ func (c *chaos) checkEvents() {
 	}
 	for i := range chaosMuxes {
 		s := c.e.Snapshot(i)
-		if now := (&engine.Condition{State: s.State, Reason: s.Reason}); now.String() != c.last[i].String() {
+		if now := (&engine.Moment{State: s.State, Conditions: s.Conditions}); now.String() != c.last[i].String() {
 			c.Errorf("mux %d is %v, and its last event says %v", i, now, c.last[i])
 		}
 		if s.Flaps != c.flaps[i] {
@@ -264,7 +264,7 @@ func (c *chaos) resetAll() {
 		if res.Err != nil {
 			c.Errorf("reset of mux %d: %v", i, res.Err)
 		} else if !res.Snapshot.Healthy() {
-			c.Errorf("mux %d after a reset: %q", i, res.Snapshot.Reason)
+			c.Errorf("mux %d after a reset: %q", i, res.Snapshot.Reason())
 		}
 	}
 	c.quiet()

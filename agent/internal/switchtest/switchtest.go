@@ -19,6 +19,7 @@ import (
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
+	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 )
 
 // VMSet is the vm_set that the switch under test serves.
@@ -201,7 +202,7 @@ func (s *suite) discover() {
 	if mux.VMSet != VMSet || mux.Index != 0 || !mux.Ports.Numbered() {
 		s.Errorf("%s: %+v, want port 0 of %s with numbered ports", bridgeName(0), mux, VMSet)
 	}
-	if r := mux.Ports.Read(got[bridgeName(0)].Flows, cable.LowerToR); !r.Proper || r.State != (cable.State{}) {
+	if r := mux.Read(got[bridgeName(0)].Flows, cable.Settings{}, cable.State{Active: cable.LowerToR}); !r.Proper || r.State != (cable.State{}) {
 		s.Errorf("%s: read as %+v from %v, want upper_tor", bridgeName(0), r, got[bridgeName(0)].Flows)
 	}
 	if mapped := got[bridgeName(3)].Mux.Ports; mapped[cable.Lower].Name != upperName(3) || mapped[cable.Upper].Name != lowerName(3) {
@@ -219,18 +220,18 @@ func (s *suite) discover() {
 
 func (s *suite) everyState() {
 	s.addMux(0)
-	ports := s.mustDiscover()[bridgeName(0)].Mux.Ports
+	mux := s.mustDiscover()[bridgeName(0)].Mux
 	at := cable.State{}
 	// Discover may have prepared the bridge, so the first update does not rely on what stood there.
-	if err := s.apply(cable.Update{Bridge: bridgeName(0), Want: ports.Want(at)})[0]; err != nil {
+	if err := s.apply(cable.Update{Bridge: bridgeName(0), Want: mux.Ports.Program(at, 0)})[0]; err != nil {
 		s.Fatal(err)
 	}
 	for _, to := range states() {
-		if err := s.apply(cable.Update{Bridge: bridgeName(0), Want: ports.Want(to), Have: ports.Want(at), Known: true})[0]; err != nil {
+		if err := s.apply(cable.Update{Bridge: bridgeName(0), Want: mux.Ports.Program(to, 0), Have: mux.Ports.Program(at, 0), Known: true})[0]; err != nil {
 			s.Fatalf("%v → %v: %v", at, to, err)
 		}
 		s.wantPackets(0, to)
-		if r := ports.Read(s.mustRead(bridgeName(0)).Flows, to.Active.Other()); !r.Proper || r.State != to {
+		if r := mux.Read(s.mustRead(bridgeName(0)).Flows, cable.Settings{}, cable.State{Active: to.Active.Other()}); !r.Proper || r.State != to {
 			s.Errorf("%v → %v: read back as %+v", at, to, r)
 		}
 		at = to
@@ -239,15 +240,15 @@ func (s *suite) everyState() {
 
 func (s *suite) fromGarbage() {
 	s.addMux(0)
-	ports := s.mustDiscover()[bridgeName(0)].Mux.Ports
+	mux := s.mustDiscover()[bridgeName(0)].Mux
 	for _, to := range []cable.State{{}, {Active: cable.LowerToR, Dropped: cable.RolesOf(cable.Upper)}} {
 		s.hands.AddFlow(s, bridgeName(0), 5, nicName(0), "NORMAL")
 		s.hands.AddFlow(s, bridgeName(0), 60000, upperName(0), lowerName(0), nicName(0))
 		s.hands.AddFlow(s, bridgeName(0), 0, lowerName(0), nicName(0))
-		if r := ports.Read(s.mustRead(bridgeName(0)).Flows, cable.UpperToR); r.Proper || r.Reason == "" {
+		if r := mux.Read(s.mustRead(bridgeName(0)).Flows, cable.Settings{}, cable.State{}); r.Proper || len(r.Conditions) == 0 {
 			s.Errorf("foreign flows read as %+v", r)
 		}
-		if err := s.apply(cable.Update{Bridge: bridgeName(0), Want: ports.Want(to)})[0]; err != nil {
+		if err := s.apply(cable.Update{Bridge: bridgeName(0), Want: mux.Ports.Program(to, 0)})[0]; err != nil {
 			s.Fatal(err)
 		}
 		s.wantPackets(0, to)
@@ -266,7 +267,7 @@ func (s *suite) batch() {
 	lower := cable.State{Active: cable.LowerToR}
 	var updates []cable.Update
 	for i := range n {
-		updates = append(updates, cable.Update{Bridge: bridgeName(i), Want: seen[bridgeName(i)].Mux.Ports.Want(lower)})
+		updates = append(updates, cable.Update{Bridge: bridgeName(i), Want: seen[bridgeName(i)].Mux.Ports.Program(lower, 0)})
 	}
 	s.hands.RemoveBridge(s, bridgeName(3))
 	for i, err := range s.apply(updates...) {
@@ -304,9 +305,9 @@ func (s *suite) read() {
 
 func (s *suite) watch() {
 	s.addMux(0)
-	ports := s.mustDiscover()[bridgeName(0)].Mux.Ports
+	mux := s.mustDiscover()[bridgeName(0)].Mux
 	// Discover may have removed the flows when it prepared the bridge.
-	if err := s.apply(cable.Update{Bridge: bridgeName(0), Want: ports.Want(cable.State{})})[0]; err != nil {
+	if err := s.apply(cable.Update{Bridge: bridgeName(0), Want: mux.Ports.Program(cable.State{}, 0)})[0]; err != nil {
 		s.Fatal(err)
 	}
 	var mu sync.Mutex
@@ -336,11 +337,12 @@ func (s *suite) watch() {
 	}
 	s.hands.AddFlow(s, bridgeName(0), 0, lowerName(0), nicName(0))
 	waitFor("a flow added by hand", bridgeName(0), func(sight cable.Sight) bool {
-		return strings.Contains(sight.Mux.Ports.Read(sight.Flows, cable.UpperToR).Reason, "both ToRs")
+		r := sight.Mux.Read(sight.Flows, sight.Settings, cable.State{})
+		return len(r.Conditions) > 0 && r.Conditions[0].Code == api.ConditionBothForward
 	})
 	s.addMux(1)
 	waitFor("a new bridge", bridgeName(1), func(sight cable.Sight) bool {
-		return sight.Rejected == "" && sight.Mux.Ports.Read(sight.Flows, cable.UpperToR).State == cable.State{}
+		return sight.Rejected == "" && !sight.Building && sight.Mux.Read(sight.Flows, sight.Settings, cable.State{Active: cable.LowerToR}).State == cable.State{}
 	})
 	s.hands.RemoveBridge(s, bridgeName(0))
 	waitFor("a removed bridge", bridgeName(0), func(sight cable.Sight) bool { return sight.Gone })
@@ -372,10 +374,10 @@ func (s *suite) startEngine(timeout time.Duration) *engine.Engine {
 			s.Errorf("engine: %v", err)
 		}
 	})
-	for deadline := time.Now().Add(hang); e.Ready() != nil; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.Fatalf("engine is not ready: %v", e.Ready())
-		}
+	select {
+	case <-e.Ready():
+	case <-time.After(hang):
+		s.Fatalf("engine is not ready: %v", e.NotReady())
 	}
 	return e
 }

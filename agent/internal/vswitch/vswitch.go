@@ -25,7 +25,7 @@ import (
 // A Conn reads and writes the flows of bridges. Its errors are *cable.SwitchError. Methods may be called at the same time.
 type Conn interface {
 	// Flows returns all flows of a bridge, in all its tables.
-	Flows(ctx context.Context, bridge string) ([]cable.Flow, error)
+	Flows(ctx context.Context, bridge string) ([]cable.Entry, error)
 	// Apply starts all updates at once, each an atomic step, and returns without waiting for the switch. It calls done once
 	// for each, from any goroutine.
 	Apply(updates []cable.Update, done func(i int, err error))
@@ -236,7 +236,7 @@ func (s *Switch) comparePreference(a, b string) int {
 func (s *Switch) sight(b bridge) cable.Sight {
 	index, _ := s.cfg.Names.Index(b.name)
 	sight := cable.Sight{Bridge: b.name, Index: index}
-	ports, err := cable.Identify(b.ports)
+	ports, err := cable.Identify(b.ports, nil)
 	if err != nil {
 		sight.Rejected = err.Error()
 		return sight
@@ -347,7 +347,7 @@ func (s *Switch) known() []string {
 
 // same reports whether two sights of a bridge show the same.
 func same(a, b cable.Sight) bool {
-	return a.Gone == b.Gone && a.Rejected == b.Rejected && a.Mux == b.Mux && slices.Equal(a.Flows, b.Flows) && text(a.Err) == text(b.Err)
+	return a.Gone == b.Gone && a.Rejected == b.Rejected && a.Mux == b.Mux && slices.EqualFunc(a.Flows, b.Flows, func(f, g cable.Entry) bool { return f.Flow == g.Flow }) && text(a.Err) == text(b.Err)
 }
 
 func text(err error) string {
@@ -358,7 +358,7 @@ func text(err error) string {
 }
 
 // compareFlows gives flows an order of their own, since Open vSwitch's is that of a hash table.
-func compareFlows(a, b cable.Flow) int {
+func compareFlows(a, b cable.Entry) int {
 	return cmp.Or(
 		cmp.Compare(a.Table, b.Table), cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.InPort, b.InPort),
 		cmp.Compare(a.Match, b.Match),

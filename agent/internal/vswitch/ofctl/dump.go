@@ -4,17 +4,15 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 )
 
-// portLocal is OFPP_LOCAL, the bridge's own port (OpenFlow 1.4, 7.2.1).
-const portLocal = 0xfffffffe
-
 // parseDump reads what `ovs-ofctl --no-names dump-flows` prints (ovs-ofctl(8)). Whatever a mux's flow does not have is kept
 // in words, so that no flow passes for another.
-func parseDump(text []byte) ([]cable.Flow, error) {
-	var flows []cable.Flow
+func parseDump(text []byte) ([]cable.Entry, error) {
+	var flows []cable.Entry
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.Contains(line, "ST_FLOW reply") { // one for each message of a long answer
@@ -29,15 +27,16 @@ func parseDump(text []byte) ([]cable.Flow, error) {
 	return flows, nil
 }
 
-// notMatch are the fields of a line, and the flags, which say nothing about what a packet meets.
-var notMatch = map[string]bool{
-	"cookie": true, "duration": true, "n_packets": true, "n_bytes": true, "idle_age": true, "hard_age": true,
-	"idle_timeout": true, "hard_timeout": true, "importance": true, "send_flow_rem": true, "check_overlap": true,
-	"reset_counts": true, "no_packet_counts": true, "no_byte_counts": true,
+// notMatch are the fields of a line which say nothing about a flow that a mux cares for.
+var notMatch = map[string]bool{"n_bytes": true, "idle_age": true, "hard_age": true, "importance": true}
+
+// flags are the words for ofp_flow_mod_flags (OpenFlow 1.4, 7.3.4.1).
+var flags = map[string]uint16{
+	"send_flow_rem": cable.FlagSendFlowRem, "check_overlap": 1 << 1, "reset_counts": 1 << 2, "no_packet_counts": 1 << 3, "no_byte_counts": 1 << 4,
 }
 
-func parseFlow(line string) (cable.Flow, error) {
-	f := cable.Flow{Priority: cable.Priority} // which OVS doesn't print
+func parseFlow(line string) (cable.Entry, error) {
+	f := cable.Entry{Flow: cable.Flow{Priority: cable.Priority}} // which OVS doesn't print
 	fields, actions, ok := strings.Cut(line, "actions=")
 	if !ok {
 		return f, fmt.Errorf("ovs-ofctl printed a flow without actions: %q", line)
@@ -45,22 +44,12 @@ func parseFlow(line string) (cable.Flow, error) {
 	var match []string
 	isSeparator := func(r rune) bool { return r == ' ' || r == ',' }
 	for _, field := range strings.FieldsFunc(fields, isSeparator) {
-		key, value, _ := strings.Cut(field, "=")
-		var err error
-		switch {
-		case key == "table":
-			f.Table, err = parseUint[uint8](value, 8)
-		case key == "priority":
-			f.Priority, err = parseUint[uint16](value, 16)
-		case key == "in_port" && value == "LOCAL":
-			f.InPort = portLocal
-		case key == "in_port":
-			f.InPort, err = parseUint[uint32](value, 32)
-		case !notMatch[key]:
-			match = append(match, field)
-		}
+		known, err := parseField(&f, field)
 		if err != nil {
-			return f, fmt.Errorf("ovs-ofctl printed a flow with a bad %s: %q", key, line)
+			return f, fmt.Errorf("ovs-ofctl printed a flow with a bad field %q: %q", field, line)
+		}
+		if !known {
+			match = append(match, field)
 		}
 	}
 	f.Match = strings.Join(match, ",")
@@ -70,9 +59,39 @@ func parseFlow(line string) (cable.Flow, error) {
 		f.Action = actions
 		return f, nil
 	}
-	shaped := cable.NewFlow(f.InPort, outputs...)
-	f.Out = shaped.Out
+	f.Out = cable.NewFlow(f.InPort, outputs...).Out
 	return f, nil
+}
+
+// parseField reads a field of a line. known is false when it is a match beyond table, priority and in-port.
+func parseField(f *cable.Entry, field string) (known bool, err error) {
+	key, value, _ := strings.Cut(field, "=")
+	switch key {
+	case "table":
+		f.Table, err = parseUint[uint8](value, 8)
+	case "priority":
+		f.Priority, err = parseUint[uint16](value, 16)
+	case "in_port":
+		if f.InPort = cable.Local; value != "LOCAL" {
+			f.InPort, err = parseUint[uint32](value, 32)
+		}
+	case "idle_timeout":
+		f.IdleTimeout, err = parseUint[uint16](value, 16)
+	case "hard_timeout":
+		f.HardTimeout, err = parseUint[uint16](value, 16)
+	case "cookie":
+		var cookie uint64
+		cookie, err = strconv.ParseUint(value, 0, 64)
+		f.Cookie = cable.Cookie(cookie)
+	case "duration":
+		f.Age, err = time.ParseDuration(value)
+	case "n_packets":
+		f.Packets, err = strconv.ParseUint(value, 10, 64)
+	default:
+		f.Flags |= flags[key]
+		return notMatch[key] || flags[key] != 0, nil
+	}
+	return true, err
 }
 
 // parseOutputs reads actions that are at most two plain outputs to different ports. ok is false when they are anything else.

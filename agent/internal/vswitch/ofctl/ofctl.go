@@ -41,13 +41,13 @@ func New(cfg Config) *Client {
 }
 
 // Flows returns all flows of a bridge, in all its tables. Errors are *cable.SwitchError.
-func (c *Client) Flows(ctx context.Context, bridge string) ([]cable.Flow, error) {
+func (c *Client) Flows(ctx context.Context, bridge string) ([]cable.Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
 	p := &process{ctx: ctx, timeout: c.cfg.Timeout, turns: c.turns}
 	_, err := p.client().OpenFlow.DumpFlows(c.target(bridge))
 	if err == nil {
-		var flows []cable.Flow
+		var flows []cable.Entry
 		if flows, err = parseDump(p.stdout); err == nil {
 			return flows, nil
 		}
@@ -106,18 +106,19 @@ func newBundle(u cable.Update) (func(*ovs.FlowTransaction) error, error) {
 		if f.InPort == 0 { // go-openvswitch leaves it out of the match
 			return nil, errNoInPort
 		}
-		remove = append(remove, &ovs.MatchFlow{InPort: int(f.InPort), Table: int(f.Table)})
+		remove = append(remove, &ovs.MatchFlow{InPort: inPort(&f), Table: int(f.Table)})
 	}
 	var add []*ovs.Flow
 	for _, f := range u.Want {
 		if f.InPort == 0 {
 			return nil, errNoInPort
 		}
-		if f.Match != "" || f.Action != "" {
-			return nil, fmt.Errorf("flow %v is no mux's", f)
+		if f.Match != "" || f.Action != "" || f.HardTimeout != 0 || f.Flags != 0 {
+			return nil, fmt.Errorf("flow %v is not a mux's own", f)
 		}
 		add = append(add, &ovs.Flow{
-			Priority: int(f.Priority), InPort: int(f.InPort), Table: int(f.Table), Actions: actions(f),
+			Priority: int(f.Priority), InPort: inPort(&f.Flow), Table: int(f.Table), Cookie: uint64(f.Cookie),
+			IdleTimeout: int(f.IdleTimeout), Actions: actions(&f.Flow),
 		})
 	}
 	return func(tx *ovs.FlowTransaction) error {
@@ -127,7 +128,15 @@ func newBundle(u cable.Update) (func(*ovs.FlowTransaction) error, error) {
 	}, nil
 }
 
-func actions(f cable.Flow) []ovs.Action {
+// inPort returns the in-port of a flow as go-openvswitch takes it.
+func inPort(f *cable.Flow) int {
+	if f.InPort == cable.Local {
+		return ovs.PortLOCAL
+	}
+	return int(f.InPort)
+}
+
+func actions(f *cable.Flow) []ovs.Action {
 	var outputs []ovs.Action
 	for _, port := range f.Out {
 		if port != 0 {

@@ -146,7 +146,7 @@ func (c *Conn) Barrier(ctx context.Context) error {
 }
 
 // Flows returns all flows of the bridge, in OVS's order.
-func (c *Conn) Flows(ctx context.Context) ([]cable.Flow, error) {
+func (c *Conn) Flows(ctx context.Context) ([]cable.Entry, error) {
 	return ask(ctx, c, multipartFlow, appendFlowsRequest, parseFlows)
 }
 

@@ -42,19 +42,22 @@ const (
 	bundleFlags = 1<<0 | 1<<1
 )
 
-// appendFlowMod appends a flow mod, of f's table, priority and in-port. Deletes have no instructions, nor has an add
-// that drops.
-func appendFlowMod(b []byte, xid uint32, command uint8, f cable.Flow) []byte {
+// appendFlowMod appends a flow mod, of the entry's table, priority and in-port. Deletes concern flows of any cookie, and have
+// no instructions, nor has an add that drops.
+func appendFlowMod(b []byte, xid uint32, command uint8, f *cable.Entry) []byte {
 	start := len(b)
 	b = appendHeader(b, typeFlowMod, xid)
-	b = append(b, make([]byte, 16)...) // cookie and its mask
+	b = be.AppendUint64(b, uint64(f.Cookie))
+	b = be.AppendUint64(b, 0) // the mask of a delete: any cookie
 	b = append(b, f.Table, command)
-	b = be.AppendUint32(b, 0) // never idles out, never times out
+	b = be.AppendUint16(b, f.IdleTimeout)
+	b = be.AppendUint16(b, f.HardTimeout)
 	b = be.AppendUint16(b, f.Priority)
 	b = be.AppendUint32(b, noBuffer)
 	b = be.AppendUint32(b, anyPort)
 	b = be.AppendUint32(b, anyGroup)
-	b = be.AppendUint32(b, 0) // flags and importance
+	b = be.AppendUint16(b, f.Flags)
+	b = be.AppendUint16(b, 0) // importance
 	b = be.AppendUint16(b, matchOXM)
 	if f.InPort == 0 {
 		b = be.AppendUint16(b, 4)
@@ -98,7 +101,7 @@ func appendBundleControl(b []byte, xid, id uint32, kind uint16) []byte {
 }
 
 // appendBundled appends a flow mod inside the message that adds it to a bundle. Both must carry one xid.
-func appendBundled(b []byte, xid, id uint32, command uint8, f cable.Flow) []byte {
+func appendBundled(b []byte, xid, id uint32, command uint8, f *cable.Entry) []byte {
 	start := len(b)
 	b = appendHeader(b, typeBundleAdd, xid)
 	b = be.AppendUint32(b, id)
@@ -109,15 +112,15 @@ func appendBundled(b []byte, xid, id uint32, command uint8, f cable.Flow) []byte
 }
 
 // everything is what a flush deletes.
-var everything = cable.Flow{Table: allTables}
+var everything = cable.Entry{Flow: cable.Flow{Table: allTables}}
 
 // appendUpdate appends the bundle that does u: open, deletes, adds, commit. The messages bear the xids from xid on, of
 // which it returns the last; the first one is the bundle's id. An error says what cannot be written, and then nothing is
 // to be sent.
 func appendUpdate(b []byte, xid uint32, u cable.Update) (frames []byte, last uint32, err error) {
 	flush, del, add := u.Steps()
-	for _, f := range u.Want {
-		if err := addable(f); err != nil {
+	for i := range u.Want {
+		if err := addable(&u.Want[i].Flow); err != nil {
 			return b, xid, err
 		}
 	}
@@ -126,22 +129,22 @@ func appendUpdate(b []byte, xid uint32, u cable.Update) (frames []byte, last uin
 		flush = flush || !deletable(f)
 	}
 	if flush {
-		del, add = nil, u.Want[:]
+		del, add = nil, u.Want
 	}
 
 	id := xid
 	b = appendBundleControl(b, xid, id, bundleOpen)
 	if flush {
 		xid++
-		b = appendBundled(b, xid, id, flowDelete, everything)
+		b = appendBundled(b, xid, id, flowDelete, &everything)
 	}
 	for _, f := range del {
 		xid++
-		b = appendBundled(b, xid, id, flowDeleteStrict, f)
+		b = appendBundled(b, xid, id, flowDeleteStrict, &cable.Entry{Flow: f})
 	}
-	for _, f := range add {
+	for i := range add {
 		xid++
-		b = appendBundled(b, xid, id, flowAdd, f)
+		b = appendBundled(b, xid, id, flowAdd, &add[i])
 	}
 	xid++
 	return appendBundleControl(b, xid, id, bundleCommit), xid, nil
@@ -149,11 +152,11 @@ func appendUpdate(b []byte, xid uint32, u cable.Update) (frames []byte, last uin
 
 // addable says why a flow is none that this package adds. Above all one without an in-port, which would take every
 // packet.
-func addable(f cable.Flow) error {
+func addable(f *cable.Flow) error {
 	switch {
 	case f.Match != "" || f.Action != "":
 		return fmt.Errorf("%w: %v is more than an in-port and outputs", errUnfit, f)
-	case f.InPort == 0 || f.InPort > lastPort:
+	case f.InPort == 0 || f.InPort > lastPort && f.InPort != cable.Local:
 		return fmt.Errorf("%w: %v enters at no port of the bridge", errUnfit, f)
 	case f.Out[0] > lastPort || f.Out[1] > lastPort || (f.Out[0] == 0 && f.Out[1] != 0):
 		return fmt.Errorf("%w: %v leaves by no port of the bridge", errUnfit, f)
@@ -165,7 +168,7 @@ func addable(f cable.Flow) error {
 
 // deletable reports whether the flow can be named in a strict delete.
 func deletable(f cable.Flow) bool {
-	return f.Match == "" && f.InPort <= lastPort && f.Table != allTables
+	return f.Match == "" && (f.InPort <= lastPort || f.InPort == cable.Local) && f.Table != allTables
 }
 
 // appendTrial appends a bundle of every shape of flow mod that appendUpdate writes, and discards it. It uses the xids
@@ -174,19 +177,23 @@ func deletable(f cable.Flow) bool {
 func appendTrial(b []byte, xid uint32) (frames []byte, last uint32) {
 	id := xid
 	b = appendBundleControl(b, xid, id, bundleOpen)
+	add := func(inPort uint32, kind cable.Kind, out ...uint32) cable.Entry {
+		return cable.Entry{Flow: cable.NewFlow(inPort, out...), Cookie: cable.NewCookie(kind, 1)}
+	}
 	for _, shape := range [...]struct {
 		command uint8
-		flow    cable.Flow
+		entry   cable.Entry
 	}{
 		{flowDelete, everything},
-		{flowDeleteStrict, cable.Flow{}},
-		{flowDeleteStrict, cable.NewFlow(1)},
-		{flowAdd, cable.NewFlow(1)},
-		{flowAdd, cable.NewFlow(1, 2)},
-		{flowAdd, cable.NewFlow(1, 2, 3)},
+		{flowDeleteStrict, cable.Entry{}},
+		{flowDeleteStrict, cable.Entry{Flow: cable.NewFlow(1)}},
+		{flowAdd, add(1, cable.Base)},
+		{flowAdd, add(1, cable.Base, 2)},
+		{flowAdd, add(1, cable.Base, 2, 3)},
+		{flowAdd, add(cable.Local, cable.Placeholder)},
 	} {
 		xid++
-		b = appendBundled(b, xid, id, shape.command, shape.flow)
+		b = appendBundled(b, xid, id, shape.command, &shape.entry)
 	}
 	xid++
 	return appendBundleControl(b, xid, id, bundleDiscard), xid

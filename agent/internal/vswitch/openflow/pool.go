@@ -83,7 +83,7 @@ func (p *Pool) enter() bool {
 
 // Flows returns all flows of the bridge. The error is a *cable.SwitchError; it wraps a *VersionError when the bridge
 // excludes OpenFlow 1.4, and fs.ErrNotExist when there is no such bridge or no ovs-vswitchd.
-func (p *Pool) Flows(ctx context.Context, bridge string) ([]cable.Flow, error) {
+func (p *Pool) Flows(ctx context.Context, bridge string) ([]cable.Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()
 	flows, err := p.flows(ctx, bridge)
@@ -93,17 +93,21 @@ func (p *Pool) Flows(ctx context.Context, bridge string) ([]cable.Flow, error) {
 	return flows, nil
 }
 
-func (p *Pool) flows(ctx context.Context, bridge string) (flows []cable.Flow, err error) {
-	for range 2 { // a connection may have ended unnoticed since it was last used
+func (p *Pool) flows(ctx context.Context, bridge string) ([]cable.Entry, error) {
+	const tries = 2 // a connection may have ended unnoticed since it was last used
+	for try := 1; ; try++ {
 		c, err := p.conn(ctx, bridge)
 		if err != nil {
 			return nil, err
 		}
-		if flows, err = c.Flows(ctx); err == nil || c.Alive() {
-			return flows, err
+		flows, err := c.Flows(ctx)
+		if err == nil {
+			return flows, nil
+		}
+		if try == tries || c.Alive() {
+			return nil, err
 		}
 	}
-	return nil, err
 }
 
 // retryable reports whether the same may succeed later. It may not when OVS or this package refuses it, or when the

@@ -3,6 +3,7 @@ package openflow
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 )
@@ -12,7 +13,7 @@ const flowStatsLen = 48
 
 // parseFlows appends the flows described in the entries of a multipart reply. Fields and actions that the package does
 // not know become text; an error means that the lengths inside do not fit each other.
-func parseFlows(flows []cable.Flow, b []byte) ([]cable.Flow, error) {
+func parseFlows(flows []cable.Entry, b []byte) ([]cable.Entry, error) {
 	for len(b) > 0 {
 		if len(b) < flowStatsLen {
 			return flows, fmt.Errorf("flow statistics of %d bytes are too short", len(b))
@@ -21,15 +22,22 @@ func parseFlows(flows []cable.Flow, b []byte) ([]cable.Flow, error) {
 		if n < flowStatsLen || n > len(b) {
 			return flows, fmt.Errorf("flow statistics claim %d of %d bytes", n, len(b))
 		}
-		f := cable.Flow{Table: b[2], Priority: be.Uint16(b[12:])}
-		rest, err := parseMatch(&f, b[flowStatsLen:n])
+		e := cable.Entry{
+			Flow: cable.Flow{
+				Table: b[2], Priority: be.Uint16(b[12:]), IdleTimeout: be.Uint16(b[14:]), HardTimeout: be.Uint16(b[16:]), Flags: be.Uint16(b[18:]),
+			},
+			Cookie:  cable.Cookie(be.Uint64(b[24:])),
+			Age:     time.Duration(be.Uint32(b[4:]))*time.Second + time.Duration(be.Uint32(b[8:])),
+			Packets: be.Uint64(b[32:]),
+		}
+		rest, err := parseMatch(&e.Flow, b[flowStatsLen:n])
 		if err != nil {
 			return flows, err
 		}
-		if err := parseInstructions(&f, rest); err != nil {
+		if err := parseInstructions(&e.Flow, rest); err != nil {
 			return flows, err
 		}
-		flows = append(flows, f)
+		flows = append(flows, e)
 		b = b[n:]
 	}
 	return flows, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
@@ -50,7 +49,7 @@ func (c *Conn) lookInto(u cable.Update, refused *Error, deadline time.Time) erro
 		failure.Err = fmt.Errorf("%w (and the flows could not be read back: %w)", refused, err)
 		return failure
 	}
-	if len(flows) == len(u.Want) && standAll(flows, u.Want) {
+	if u.Want.Stands(flows) {
 		return nil
 	}
 	if !u.Known {
@@ -58,7 +57,7 @@ func (c *Conn) lookInto(u cable.Update, refused *Error, deadline time.Time) erro
 		failure.Unknown = true
 		return failure
 	}
-	if standAll(flows, u.Have) && !standsOther(flows, u.Want, u.Have) {
+	if u.Have.Stands(flows) {
 		return failure
 	}
 	if err := c.restore(ctx, u); err != nil {
@@ -73,17 +72,5 @@ func (c *Conn) restore(ctx context.Context, u cable.Update) error {
 	back := cable.Update{Bridge: u.Bridge, Want: u.Have, Have: u.Want, Known: true}
 	return c.do(ctx, typeBundleControl, nil, func(b []byte, xid uint32) ([]byte, uint32, error) {
 		return appendUpdate(b, xid, back)
-	})
-}
-
-// standAll reports whether all of some flows stand.
-func standAll(flows []cable.Flow, some [2]cable.Flow) bool {
-	return slices.Contains(flows, some[0]) && slices.Contains(flows, some[1])
-}
-
-// standsOther reports whether a flow of want stands that is none of have.
-func standsOther(flows []cable.Flow, want, have [2]cable.Flow) bool {
-	return slices.ContainsFunc(want[:], func(f cable.Flow) bool {
-		return f != have[0] && f != have[1] && slices.Contains(flows, f)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 )
 
 // An Event is one change of a mux: of its state, its health, or of there being one.
@@ -15,35 +16,48 @@ type Event struct {
 	Time     time.Time
 	Index    int
 	Bridge   string
-	From, To *Condition // nil when there was, or is, no mux
+	From, To *Moment // nil when there was, or is, no mux
 	Origin
 	Took time.Duration // from the request to the switch's answer; 0 when nobody asked
 }
 
-// A Condition is what an Event says of a mux.
-type Condition struct {
-	State  cable.State
-	Reason string // why it is unhealthy, where that is not simply a requested drop
-	unread bool   // the switch could not be read
+// A Moment is what an Event says of a mux.
+type Moment struct {
+	State      cable.State
+	Conditions []api.Condition // worst first
 }
 
 // String writes "upper_tor", "lower_tor, dropped nic", "upper_tor: <reason>", or "none" where there is no mux.
-func (c *Condition) String() string {
+func (m *Moment) String() string {
 	switch {
-	case c == nil:
+	case m == nil:
 		return "none"
-	case c.Reason != "":
-		return c.State.String() + ": " + c.Reason
+	case len(m.Conditions) > 0:
+		return m.State.String() + ": " + m.Reason()
 	}
-	return c.State.String()
+	return m.State.String()
 }
 
 // Healthy reports whether everything passes as on a cable with nothing dropped.
-func (c *Condition) Healthy() bool { return c.Reason == "" && c.State.Dropped == 0 }
+func (m *Moment) Healthy() bool { return healthy(m.State, m.Conditions) }
 
-func (s *Snapshot) condition() *Condition {
-	return &Condition{State: s.State, Reason: s.Reason, unread: s.unread}
+// Reason is the worst condition in words, "" where there is none.
+func (m *Moment) Reason() string { return reason(m.Conditions) }
+
+func (m *Moment) same(n *Moment) bool {
+	return m.State == n.State && slices.Equal(m.Conditions, n.Conditions)
 }
+
+// A Cause is why a mux changed.
+type Cause = api.Cause
+
+// The causes, as the wire has them.
+const (
+	API      = api.CauseAPI
+	External = api.CauseExternal
+	Recovery = api.CauseRecovery
+	Outage   = api.CauseOutage
+)
 
 // The number of events that are kept: of a vm_set for readers of the stream that reconnect, and of each mux for its
 // history, so that a port that is toggled all night does not push out what happened to another.
@@ -52,8 +66,9 @@ const (
 	keptHistory = 100
 )
 
-// journal is the events of a vm_set.
-type journal struct {
+// A Journal is the events of a vm_set. It never waits for a reader: whoever is too slow is told that events were missed. All
+// methods may be called at the same time.
+type Journal struct {
 	mu     sync.Mutex
 	recent ring
 	last   uint64 // number of the last event
@@ -63,9 +78,9 @@ type journal struct {
 
 // Counts are totals since the start of the agent. Nothing resets them.
 type Counts struct {
-	Flaps   uint64 // changes of side that clients asked for
-	Drift   uint64 // changes that somebody made on the switch of a mux; an outage of the switch is none
-	Repairs uint64 // muxes that the agent put right
+	Flaps    uint64 // changes of side that clients asked for
+	External uint64 // changes that somebody made on the switch; an outage of the switch is none
+	Repairs  uint64 // muxes that the agent put right
 	// Reconnects counts the bridges that were found anew, after a restart of the switch or because they were made anew.
 	Reconnects uint64
 }
@@ -75,17 +90,17 @@ func (c *Counts) add(ev Event) {
 	case ev.From == nil || ev.To == nil:
 	case ev.Cause == API && ev.From.State.Active != ev.To.State.Active:
 		c.Flaps++
-	case ev.Cause == External && !ev.From.unread && !ev.To.unread:
-		c.Drift++
-	case ev.Cause == Recovery && ev.To.Reason == "":
+	case ev.Cause == External:
+		c.External++
+	case ev.Cause == Recovery && ev.To.Healthy():
 		c.Repairs++
 	}
 }
 
 // newJournal numbers events from the time in microseconds since 1970, so that numbers rise over restarts: nobody has ten
 // thousand events a second for long.
-func newJournal(now time.Time) journal {
-	return journal{recent: ring{kept: keptEvents}, last: uint64(now.UnixMicro()), byMux: map[string]*ring{}}
+func newJournal(now time.Time) *Journal {
+	return &Journal{recent: ring{kept: keptEvents}, last: uint64(now.UnixMicro()), byMux: map[string]*ring{}}
 }
 
 // ring is the last events, oldest first.
@@ -119,14 +134,14 @@ func (r *ring) last(n int) []Event {
 }
 
 // countReconnect counts a bridge that was found anew.
-func (j *journal) countReconnect() {
+func (j *Journal) countReconnect() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.counts.Reconnects++
 }
 
-// record gives an event its number and its time.
-func (j *journal) record(ev Event) Event {
+// add gives an event its number and its time, and keeps it.
+func (j *Journal) add(ev Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.last++
@@ -134,11 +149,10 @@ func (j *journal) record(ev Event) Event {
 	j.counts.add(ev)
 	j.recent.add(ev)
 	j.of(ev.Bridge).add(ev)
-	return ev
 }
 
 // of returns the events of one mux. It is called with mu held.
-func (j *journal) of(bridge string) *ring {
+func (j *Journal) of(bridge string) *ring {
 	h := j.byMux[bridge]
 	if h == nil {
 		h = &ring{kept: keptHistory}
@@ -147,10 +161,9 @@ func (j *journal) of(bridge string) *ring {
 	return h
 }
 
-// EventsAfter returns the events that came after number seq, oldest first, and the number of the last event there is.
+// After returns the events that came after number seq, oldest first, and the number of the last event there is.
 // complete is false when some of them are no longer kept, or when seq is from another life of the agent.
-func (e *Engine) EventsAfter(seq uint64) (events []Event, last uint64, complete bool) {
-	j := &e.journal
+func (j *Journal) After(seq uint64) (events []Event, last uint64, complete bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	all := j.recent.events
@@ -164,9 +177,8 @@ func (e *Engine) EventsAfter(seq uint64) (events []Event, last uint64, complete 
 	return slices.Clone(all[seq+1-first:]), j.last, true
 }
 
-// NewEvents returns a channel that is closed when there is an event after number seq.
-func (e *Engine) NewEvents(seq uint64) <-chan struct{} {
-	j := &e.journal
+// Changed returns a channel that is closed when there is an event after number seq.
+func (j *Journal) Changed(seq uint64) <-chan struct{} {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.last > seq {
@@ -177,18 +189,16 @@ func (e *Engine) NewEvents(seq uint64) <-chan struct{} {
 	return j.recent.next()
 }
 
-// NextEvent returns a channel that is closed with the next event of a mux. Take it before the snapshot that decides
+// ChangedOf returns a channel that is closed with the next event of a mux. Take it before the snapshot that decides
 // whether to wait.
-func (e *Engine) NextEvent(bridge string) <-chan struct{} {
-	j := &e.journal
+func (j *Journal) ChangedOf(bridge string) <-chan struct{} {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.of(bridge).next()
 }
 
 // History returns the last events of a port, oldest first, also after its bridge was deleted.
-func (e *Engine) History(index int) []Event {
-	j := &e.journal
+func (j *Journal) History(index int) []Event {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var events []Event
@@ -202,16 +212,14 @@ func (e *Engine) History(index int) []Event {
 }
 
 // Counts returns what has happened to the muxes of the vm_set.
-func (e *Engine) Counts() Counts {
-	j := &e.journal
+func (j *Journal) Counts() Counts {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.counts
 }
 
-// LastEvents returns the last n events of the vm_set, oldest first.
-func (e *Engine) LastEvents(n int) []Event {
-	j := &e.journal
+// Last returns the last n events of the vm_set, oldest first.
+func (j *Journal) Last(n int) []Event {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.recent.last(n)
