@@ -99,7 +99,7 @@ func Run(ctx context.Context, cfg Config) error {
 		Engines: engines, Log: cfg.Log, Verbose: cfg.Verbose, AllowHosts: cfg.AllowHosts,
 		Version: api.Version{Version: cfg.Version, Go: runtime.Version()},
 		Metrics: measured.Handler(),
-		Observe: func(r httpapi.Request) { measured.Observe(metrics.Request(r)) },
+		Observe: func(r httpapi.Observed) { measured.Observe(metrics.Request(r)) },
 	})
 	addresses, err := cfg.open(ctx, handler, gate)
 	if err != nil {

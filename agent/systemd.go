@@ -17,9 +17,8 @@ const (
 	// readyWait is how long systemd waits for the first full read of the switch. Then the agent is up all the same, so that
 	// `systemctl restart` does not hang while Open vSwitch is down.
 	readyWait = 3 * time.Second
-	// startPoll and livePoll are the pauses between two looks at the engines, before and after the agent was reported ready.
-	startPoll = 5 * time.Millisecond
-	livePoll  = time.Second
+	// livePoll is the longest pause between two looks at the engines after the agent was reported ready.
+	livePoll = time.Second
 )
 
 // A supervisor reports to systemd by sd_notify(3): ready, what the agent waits for, alive, stopping.
@@ -44,51 +43,74 @@ func supervise(ctx context.Context, engines []*engine.Engine, handler http.Handl
 }
 
 func (s supervisor) run(ctx context.Context) {
-	patience := time.Now().Add(readyWait)
-	pause := startPoll
-	var ready bool
-	var told string
-	var alive time.Time
-	for {
-		status, waiting := s.status()
-		if !ready && (!waiting || time.Now().After(patience)) {
-			ready = true
-			s.notify(daemon.SdNotifyReady)
-			pause = livePoll
-			if s.watchdog > 0 {
-				pause = min(pause, s.watchdog/4)
-			}
-		}
-		if ready && status != told {
+	s.awaitReady(ctx)
+	s.notify(daemon.SdNotifyReady)
+	pause := livePoll
+	if s.watchdog > 0 {
+		pause = min(pause, s.watchdog/4)
+	}
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	told := ""
+	for ctx.Err() == nil {
+		if status := s.status(); status != told {
 			told = status
 			s.notify("STATUS=" + status)
 		}
-		if s.watchdog > 0 && time.Since(alive) >= s.watchdog/4 {
-			s.answer(ctx)
-			alive = time.Now()
-			s.notify(daemon.SdNotifyWatchdog)
-		}
+		s.beat(ctx)
 		select {
 		case <-ctx.Done():
-			s.notify(daemon.SdNotifyStopping)
-			return
-		case <-time.After(pause):
+		case <-tick.C:
 		}
+	}
+	s.notify(daemon.SdNotifyStopping)
+}
+
+// awaitReady waits until all switches were read, or long enough. Meanwhile the watchdog hears that the agent lives.
+func (s supervisor) awaitReady(ctx context.Context) {
+	patience := time.After(readyWait)
+	var beat <-chan time.Time // never, without a watchdog
+	if s.watchdog > 0 {
+		tick := time.NewTicker(s.watchdog / 4)
+		defer tick.Stop()
+		beat = tick.C
+	}
+	for _, e := range s.engines {
+		for ready := false; !ready; {
+			select {
+			case <-e.Ready():
+				ready = true
+			case <-beat:
+				s.beat(ctx)
+			case <-patience:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// beat tells the watchdog that the API answers.
+func (s supervisor) beat(ctx context.Context) {
+	if s.watchdog > 0 {
+		s.answer(ctx)
+		s.notify(daemon.SdNotifyWatchdog)
 	}
 }
 
 // status is a line for `systemctl status`.
-func (s supervisor) status() (line string, waiting bool) {
+func (s supervisor) status() string {
 	for _, e := range s.engines {
-		if err := e.Ready(); err != nil {
-			return e.VMSet() + " waits: " + err.Error(), true
+		if why := e.NotReady(); why != nil {
+			return e.VMSet() + " waits: " + why.Reason
 		}
 	}
-	return "serving", false
+	return "serving"
 }
 
-// answer has the API answer a request, in this process: when its locks or its log hang, so does this, and systemd hears
-// no more. It doesn't touch the switch, whose outage is no reason to restart the agent; nor the network, where many
+// answer has the API answer a request, in this process: when its locks hang, so does this, and systemd hears no more. It
+// doesn't touch the switch, whose outage is no reason to restart the agent; nor the network, where many
 // clients could keep a sound agent from answering in time.
 func (s supervisor) answer(ctx context.Context) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, api.PathHealthz, http.NoBody)

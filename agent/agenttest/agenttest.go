@@ -240,7 +240,7 @@ func (a *Agent) Inject(port int, from string) []string {
 // AddForeignFlow adds a flow to the bridge of a port that is none of a mux, and returns when the agent has seen it.
 func (a *Agent) AddForeignFlow(port int) {
 	a.t.Helper()
-	a.sw.AddRawFlow(a.names.Bridge(port), cable.Flow{Priority: 100, Match: "arp", Action: "CONTROLLER:65535"})
+	a.sw.AddRawFlow(a.names.Bridge(port), cable.Entry{Flow: cable.Flow{Priority: 100, Match: "arp", Action: "CONTROLLER:65535"}})
 	for deadline := time.Now().Add(hang); ; time.Sleep(5 * time.Millisecond) {
 		res, err := a.client.Get(a.URL + a.port(port))
 		if err != nil {

@@ -107,27 +107,6 @@ type Failure struct {
 // service wrote it.
 const ErrorCodeHeader = "Mux-Error-Code"
 
-// Error codes.
-const (
-	CodeUnauthorized     = "unauthorized"       // 401: the address wants a token
-	CodeForbidden        = "forbidden"          // 403: asked by a page of another site, or by a name that is not the agent's
-	CodeUnknownVMSet     = "unknown_vm_set"     // 404: the agent serves another vm_set
-	CodeUnknownPort      = "unknown_port"       // 404: no bridge of that index
-	CodeRejectedMux      = "rejected_mux"       // 404: there is a bridge, but it is no mux; GET /mux says why
-	CodeNotFound         = "not_found"          // 404: no such path
-	CodeMethodNotAllowed = "method_not_allowed" // 405
-	CodeBadRequest       = "bad_request"        // 400
-	CodeMediaType        = "unsupported_media"  // 415
-	CodeConflict         = "conflict"           // 409: the reqId was used for another call
-	CodeNotReached       = "not_reached"        // 412: the side that was waited for is not the active one; the body is the status
-	CodeTooLarge         = "too_large"          // 413
-	CodeNotReady         = "not_ready"          // 503: the switch was not read yet; see Retry-After
-	CodeSwitch           = "switch_error"       // 500: the switch refused, nothing was changed
-	CodeTimeout          = "timeout"            // 500: the switch did not confirm in time, the change may still land
-	CodePartial          = "partial_failure"    // 500: some muxes of a call on many failed
-	CodeInternal         = "internal"           // 500
-)
-
 // Overview is the answer of GET /mux.
 type Overview struct {
 	VMSets map[string]VMSet `json:"vm_sets"`
@@ -153,7 +132,7 @@ type Rejected struct {
 // Event is one change of a mux, as GET …/events streams it and GET …/history lists it.
 type Event struct {
 	Bridge    string    `json:"bridge"`
-	Cause     string    `json:"cause"`  // "api", "external" (seen on the switch: somebody changed it, or it could not be read) or "recovery" (the agent put it right)
+	Cause     Cause     `json:"cause"`
 	Client    string    `json:"client"` // IP address of who asked, "" when nobody did
 	From      *MuxState `json:"from"`   // null when there was no mux
 	PortIndex int       `json:"port_index"`
@@ -198,3 +177,7 @@ type Version struct {
 	Go      string `json:"go"`
 	Version string `json:"version"`
 }
+
+// RejectedHeader names on the answer of a call on all ports the bridges that it did not concern, because they are not a usable
+// mux; GET /mux says why.
+const RejectedHeader = "Mux-Rejected"

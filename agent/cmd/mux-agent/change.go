@@ -141,7 +141,7 @@ func newChange(cmd *cobra.Command, parse func(r *remote, args []string) (change,
 }
 
 // do changes the ports of a list, and returns their status, and by bridge why one failed.
-func (r *remote) do(ctx context.Context, list portList, what change) (muxes api.Muxes, failed map[string]string, err error) {
+func (r *remote) do(ctx context.Context, list api.PortList, what change) (muxes api.Muxes, failed map[string]string, err error) {
 	failed = map[string]string{}
 	if list == nil {
 		muxes, err = what.all(ctx)
@@ -181,11 +181,11 @@ func printChanges(out screen, before []api.Status, after api.Muxes) error {
 	for _, s := range before {
 		was[s.Bridge] = s
 	}
-	now := portList(nil).pick(after)
+	now := pick(nil, after)
 	sides, dropped := map[string]int{}, 0
 	for _, s := range now {
 		sides[s.ActiveSide]++
-		if len(droppedOf(s)) > 0 {
+		if len(s.DroppedSides()) > 0 {
 			dropped++
 		}
 		if len(now) <= fewPorts {
@@ -204,7 +204,7 @@ func printChanges(out screen, before []api.Status, after api.Muxes) error {
 }
 
 func describe(s api.Status) string {
-	if dropped := droppedOf(s); dropped != nil {
+	if dropped := s.DroppedSides(); len(dropped) > 0 {
 		return s.ActiveSide + ", dropped " + strings.Join(dropped, ",")
 	}
 	return s.ActiveSide

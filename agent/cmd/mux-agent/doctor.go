@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -36,7 +35,7 @@ func newDoctor() *cobra.Command {
 		Short: "Look for what is wrong on the test server, and say what to do about it",
 		Long: `doctor runs on the test server, beside Open vSwitch and the agent. It looks whether Open vSwitch's sockets are there and
 can be used, which OpenFlow the bridges speak, who listens on the agent's port, and what the agent says of its bridges: ports
-that are missing, foreign flows, bridges that are no mux. It changes nothing.
+that are missing, foreign flows, bridges that are not a usable mux. It changes nothing.
 
 The exit code is 3 when it found something to do.`,
 		Args: cobra.NoArgs,
@@ -104,14 +103,11 @@ func (d *doctor) bridges(ctx context.Context) {
 		d.wrong(check, adviceOn(err, "name Open vSwitch's directory with --ovs-rundir"), "%s: %v", d.runDir, reason(err))
 		return
 	}
-	vmSet := `.+`
-	if d.vmSet != "" {
-		vmSet = regexp.QuoteMeta(d.vmSet)
-	}
-	named := regexp.MustCompile(`^(mb[A-Za-z0-9_.]*-` + vmSet + `-[0-9]+)\.mgmt$`)
+	named := api.NewBridgeName(d.vmSet)
 	var paths []string
 	for _, e := range entries {
-		if named.MatchString(e.Name()) {
+		bridge, isSocket := strings.CutSuffix(e.Name(), ".mgmt")
+		if _, ok := named.Index(bridge); ok && isSocket {
 			paths = append(paths, filepath.Join(d.runDir, e.Name()))
 		}
 	}
@@ -216,11 +212,7 @@ func (d *doctor) served(ctx context.Context, name string, v api.VMSet) {
 		return
 	}
 	for _, b := range v.Rejected {
-		do := "make it a bridge of three ports, one of which starts with mu; the agent serves it by itself then"
-		if command := clearProtocols.FindString(b.Reason); command != "" {
-			do = command
-		}
-		d.wrong(check, do, "bridge %s is no mux: %s", b.Bridge, b.Reason)
+		d.wrong(check, cureOfRejection(b), "bridge %s is not a usable mux: %s", b.Bridge, b.Reason)
 	}
 	muxes, err := d.client.All(ctx, name)
 	if err != nil {
@@ -232,41 +224,46 @@ func (d *doctor) served(ctx context.Context, name string, v api.VMSet) {
 		return
 	}
 	healthy := 0
-	for _, s := range portList(nil).pick(muxes) {
+	for _, s := range pick(nil, muxes) {
 		if s.Healthy {
 			healthy++
-			continue
 		}
-		d.wrong(check, cure(s), "port %d: %s", s.PortIndex, orElse(s.Reason, "drops "+strings.Join(droppedOf(s), ",")))
+		d.port(check, s)
 	}
 	d.ok(check, "%d of %d ports are healthy", healthy, len(muxes))
 }
 
-// clearProtocols is the cure that the agent names itself.
-var clearProtocols = regexp.MustCompile(`ovs-vsctl clear bridge \S+ protocols`)
-
-// cure says what helps an unhealthy port.
-func cure(s api.Status) string {
-	reset := fmt.Sprintf("mux-agent reset %d", s.PortIndex)
-	if command := clearProtocols.FindString(s.Reason); command != "" {
-		return command
+// port tells what is to be known of one port. What leaves it healthy is worth a word, and nothing wrong; nor is a drop, which
+// somebody asked for.
+func (d *doctor) port(check string, s api.Status) {
+	for _, c := range conditionsOf(s) {
+		switch {
+		case !s.Healthy && (api.Unhealthy(c.Code) || c.Code == ""):
+			d.wrong(check, c.Cure, "port %d: %s", s.PortIndex, c.Reason)
+		case c.Cure != "":
+			d.ok(check, "port %d: %s; to mend it: %s", s.PortIndex, c.Reason, c.Cure)
+		default:
+			d.ok(check, "port %d: %s", s.PortIndex, c.Reason)
+		}
 	}
-	switch {
-	case s.Reason == "":
-		return "nothing, if the drop is wanted; else " + reset
-	case strings.Contains(s.Reason, "foreign flow"):
-		return reset + " removes it; ovs-ofctl dump-flows " + s.Bridge + " shows it"
-	case strings.Contains(s.Reason, "port ") && strings.Contains(s.Reason, ": "):
-		return "bring the interface back (ip link show; ovs-vsctl show has its error); the agent repairs the mux by itself then"
+	if dropped := s.DroppedSides(); len(dropped) > 0 {
+		d.ok(check, "port %d: drops %s, as somebody asked; mux-agent reset %d ends that", s.PortIndex, strings.Join(dropped, ","), s.PortIndex)
 	}
-	return reset
 }
 
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
+// cureOfRejection says what makes a usable mux of a bridge.
+func cureOfRejection(b api.Rejected) string {
+	switch b.Code {
+	case api.RejectedProtocols:
+		return "ovs-vsctl clear bridge " + b.Bridge + " protocols"
+	case api.RejectedIndex:
+		return "delete one of the two bridges, or rename it"
+	case api.RejectedSides:
+		return "say which port is which: ovs-vsctl set interface <port> external_ids:mux-side=nic (or upper_tor, lower_tor)"
+	case api.RejectedRefused:
+		return "look into ovs-vswitchd's log, /var/log/openvswitch/ovs-vswitchd.log"
 	}
-	return text
+	return "make it a bridge of three ports, one of which starts with mu; the agent serves it by itself then"
 }
 
 func (d *doctor) report(cmd *cobra.Command) error {

@@ -76,7 +76,7 @@ says so. With --json each line is an event as the API has it.`,
 			case n.Lost != nil && !lost:
 				fmt.Fprintf(complaints, "%s\n", complaints.paint(yellow, r.explain(n.Lost).Error()+"; trying again"))
 				lost = true
-			case n.Change != nil && list.has(n.Change.PortIndex):
+			case n.Change != nil && list.Has(n.Change.PortIndex):
 				printEvent(out, *n.Change, r.json)
 			}
 		})
@@ -113,16 +113,18 @@ func conditionCell(c *api.MuxState) cell {
 // who says by whom, or by what, a mux was changed.
 func who(ev api.Event) string {
 	switch {
-	case ev.Cause == "api":
+	case ev.Cause == api.CauseAPI:
 		return orDash(ev.Client)
-	case ev.Cause == "external" && ev.From == nil:
+	case ev.Cause == api.CauseExternal && ev.From == nil:
 		return "found"
-	case ev.Cause == "external":
+	case ev.Cause == api.CauseExternal:
 		return "somebody on the switch"
-	case ev.Cause == "recovery":
+	case ev.Cause == api.CauseRecovery:
 		return "the agent's repair"
+	case ev.Cause == api.CauseOutage:
+		return "an outage"
 	}
-	return ev.Cause
+	return string(ev.Cause)
 }
 
 func took(ev api.Event) string {

@@ -171,15 +171,15 @@ func (r *remote) explain(err error) error {
 }
 
 // ports reads the ports of a list, by index. An unknown one is an error.
-func (r *remote) ports(ctx context.Context, list portList) ([]api.Status, error) {
+func (r *remote) ports(ctx context.Context, list api.PortList) ([]api.Status, error) {
 	muxes, err := r.client.All(ctx, r.vmSet)
 	if err != nil {
 		return nil, err
 	}
-	if missing := list.missing(muxes); missing != nil {
+	if missing := missing(list, muxes); missing != nil {
 		return nil, fmt.Errorf("vm_set %s has no port %s; mux-agent status lists those that it has", r.vmSet, missing)
 	}
-	return list.pick(muxes), nil
+	return pick(list, muxes), nil
 }
 
 // printJSON writes a value as the API would, but for people: indented.

@@ -17,6 +17,7 @@ import (
 
 // serveFlags are the flags of serve that agent.Config does not hold.
 type serveFlags struct {
+	reopen    func() // closes the log file, so that the next line opens it by its name
 	logFile   string
 	logLevel  string
 	logFormat string
@@ -43,7 +44,7 @@ Every flag has an environment variable: MUX_AGENT_VM_SET for --vm-set, and so on
 			}
 			defer closeLog()
 			defer onHangup(func() {
-				closeLog() // the next line opens the file again
+				own.reopen() // the next line opens the file again
 				log.Info("reloaded")
 			})()
 			cfg.Log, cfg.Version = log, version
@@ -110,7 +111,7 @@ func defaultRunDir() string {
 }
 
 // open makes the log. A file that can't be written is a warning on standard error, where the log then goes.
-func (f serveFlags) open(stderr io.Writer) (log *slog.Logger, closeLog func(), err error) {
+func (f *serveFlags) open(stderr io.Writer) (log *slog.Logger, closeLog func(), err error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
 		return nil, nil, usageError{fmt.Errorf("--log-level %q: want debug, info, warn or error", f.logLevel)}
@@ -119,17 +120,21 @@ func (f serveFlags) open(stderr io.Writer) (log *slog.Logger, closeLog func(), e
 		return nil, nil, usageError{fmt.Errorf("--log-format %q: want text or json", f.logFormat)}
 	}
 	var out io.Writer = stderr
-	closeLog = func() {}
+	f.reopen = func() {}
 	var failed error
 	if f.logFile != "" {
 		var file *agent.LogFile
 		if file, failed = agent.OpenLogFile(f.logFile, stderr); failed == nil {
-			out, closeLog = file, func() { _ = file.Close() }
+			out, f.reopen = file, func() { _ = file.Close() }
 		}
 	}
-	log = slog.New(agent.NewLogHandler(out, f.logFormat, level))
+	queue := agent.NewLogQueue(out)
+	log = slog.New(agent.NewLogHandler(queue, f.logFormat, level))
 	if failed != nil {
 		log.Warn("logging to standard error instead", "err", failed)
 	}
-	return log, closeLog, nil
+	return log, func() {
+		queue.Close()
+		f.reopen()
+	}, nil
 }

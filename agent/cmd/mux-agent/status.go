@@ -18,7 +18,7 @@ func newStatus() *cobra.Command {
 		Use:   "status [PORTS]",
 		Short: "Show which side is active, since when, and who changed it",
 		Long: `status lists the ports with their active side, their health, what is dropped, how often they flapped, when they were
-last changed and by whom, and the bridges that are named like a mux and are none.
+last changed and by whom, and the bridges that are named like a mux and are not usable as one.
 
 With --unhealthy it lists only what is not healthy, and the exit code is 3 when there is any.`,
 		Example:           "  mux-agent status\n  mux-agent status 0-11,20\n  mux-agent status --unhealthy --json",
@@ -42,7 +42,7 @@ With --unhealthy it lists only what is not healthy, and the exit code is 3 when 
 			return err
 		}
 		for _, b := range overview.VMSets[r.vmSet].Rejected {
-			if list.has(b.PortIndex) {
+			if list.Has(b.PortIndex) {
 				rejected = append(rejected, b)
 			}
 		}
@@ -59,7 +59,7 @@ With --unhealthy it lists only what is not healthy, and the exit code is 3 when 
 			err = r.printStatus(cmd, ports, rejected)
 		}
 		if bad := len(ports) + len(rejected); err == nil && unhealthy && bad > 0 {
-			return exitError{exitFound, fmt.Errorf("%d of %d ports are unhealthy, %d bridges are no mux", len(ports), total, len(rejected))}
+			return exitError{exitFound, fmt.Errorf("%d of %d ports are unhealthy, %d bridges are not a usable mux", len(ports), total, len(rejected))}
 		}
 		return err
 	})
@@ -84,7 +84,7 @@ func (r *remote) printStatus(cmd *cobra.Command, ports []api.Status, rejected []
 		if ev, ok := last[s.Bridge]; ok {
 			changed, by = ago(ev.Time), who(ev)
 		}
-		dropped := droppedOf(s)
+		dropped := s.DroppedSides()
 		rows = append(rows, []cell{
 			{strconv.Itoa(s.PortIndex), bold},
 			{s.ActiveSide, sidePaint(s.ActiveSide)},
@@ -103,32 +103,26 @@ func (r *remote) printStatus(cmd *cobra.Command, ports []api.Status, rejected []
 		return err
 	}
 	for _, s := range ports {
-		if s.Reason != "" {
-			fmt.Fprintf(out, "%s %s\n", out.paint(red, fmt.Sprintf("port %d:", s.PortIndex)), s.Reason)
+		for _, c := range conditionsOf(s) {
+			paint := red
+			if !api.Unhealthy(c.Code) && s.Healthy {
+				paint = yellow
+			}
+			fmt.Fprintf(out, "%s %s\n", out.paint(paint, fmt.Sprintf("port %d:", s.PortIndex)), c.Reason)
 		}
 	}
 	for _, b := range rejected {
-		fmt.Fprintf(out, "%s %s\n", out.paint(red, fmt.Sprintf("bridge %s is no mux:", b.Bridge)), b.Reason)
+		fmt.Fprintf(out, "%s %s\n", out.paint(red, fmt.Sprintf("bridge %s is not a usable mux:", b.Bridge)), b.Reason)
 	}
 	return nil
 }
 
-// droppedOf tells from the flows what does not pass.
-func droppedOf(s api.Status) []string {
-	passes := func(from, to string) bool {
-		return slices.ContainsFunc(s.Flows[from], func(a api.Action) bool { return a.OutPort == to })
+// conditionsOf returns what is to be known of a mux; of an agent before 0.2.0 the one reason that it gives.
+func conditionsOf(s api.Status) []api.Condition {
+	if s.Conditions == nil && s.Reason != "" {
+		return []api.Condition{{Code: s.ReasonCode, Reason: s.Reason}}
 	}
-	var dropped []string
-	if !passes(s.ActivePort, s.Ports.NIC) {
-		dropped = append(dropped, api.NIC)
-	}
-	if !passes(s.Ports.NIC, s.Ports.UpperToR) {
-		dropped = append(dropped, api.UpperToR)
-	}
-	if !passes(s.Ports.NIC, s.Ports.LowerToR) {
-		dropped = append(dropped, api.LowerToR)
-	}
-	return dropped
+	return s.Conditions
 }
 
 func orDash(text string) string {

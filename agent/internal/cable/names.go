@@ -3,50 +3,31 @@ package cable
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 )
 
-// Names holds what a vm_set's bridges are called. The testbed shortens the leading word so that a name fits the 15
-// characters of a Linux interface: mbr-vms21-1-121 and mb-vms121-1-121 are both bridges, of vms21-1 and vms121-1.
+// Names holds what a vm_set's bridges and ports are called.
 type Names struct {
 	vmSet  string
-	bridge *regexp.Regexp
+	bridge api.BridgeName
 }
-
-// maxVMSet is the longest vm_set with which "mb-<vm_set>-0" is still an interface name of 15 characters.
-const maxVMSet = 10
-
-var validVMSet = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 
 // NewNames returns the names of vmSet, or an error that says what a vm_set looks like.
 func NewNames(vmSet string) (*Names, error) {
-	if !validVMSet.MatchString(vmSet) || len(vmSet) > maxVMSet {
-		return nil, fmt.Errorf("bad vm_set %q: want 1 to %d letters, digits, '.', '_' or '-', such as \"vms17-8\"", vmSet, maxVMSet)
+	if err := api.CheckVMSet(vmSet); err != nil {
+		return nil, err
 	}
-	return &Names{
-		vmSet:  vmSet,
-		bridge: regexp.MustCompile(`^mb[A-Za-z0-9_.]*-` + regexp.QuoteMeta(vmSet) + `-([0-9]+)$`),
-	}, nil
+	return &Names{vmSet: vmSet, bridge: api.NewBridgeName(vmSet)}, nil
 }
 
 // VMSet returns the vm_set.
 func (n *Names) VMSet() string { return n.vmSet }
 
-// Index returns the port index of a bridge, and false when the bridge is not named as one of this vm_set. The match is
-// exact: mbr-vms1-1-0 is a bridge of vms1-1 and not of vms1.
-func (n *Names) Index(bridge string) (int, bool) {
-	m := n.bridge.FindStringSubmatch(bridge)
-	if m == nil {
-		return 0, false
-	}
-	i, err := strconv.Atoi(m[1])
-	return i, err == nil
-}
+// Index returns the port index of a bridge, and false when the bridge is not named as one of this vm_set.
+func (n *Names) Index(bridge string) (int, bool) { return n.bridge.Index(bridge) }
 
 // Bridge returns the name that the testbed gives the bridge of a port index.
 func (n *Names) Bridge(index int) string { return n.adapt("mbr", index) }

@@ -107,12 +107,12 @@ func withPort(host, port string) string {
 }
 
 func errForbidden(text string) error {
-	return &httpError{status: http.StatusForbidden, code: api.CodeForbidden, name: "Forbidden", text: text}
+	return &httpError{code: api.CodeForbidden, name: "Forbidden", text: text}
 }
 
 func errUnauthorized() error {
 	return &httpError{
-		status: http.StatusUnauthorized, code: api.CodeUnauthorized, name: "Unauthorized",
+		code: api.CodeUnauthorized, name: "Unauthorized",
 		text: "This address wants a token: Authorization: Bearer <token>.",
 	}
 }

@@ -114,7 +114,7 @@ func TestPagesOfOtherSitesAreRefused(t *testing.T) {
 	}
 }
 
-var serverTiming = regexp.MustCompile(`^http;dur=[0-9]+(\.[0-9]{1,3})?, queue;dur=[0-9.]+, ovs;dur=([0-9.]+)$`)
+var serverTiming = regexp.MustCompile(`^http;dur=[0-9]+(\.[0-9]{1,3})?, queue;dur=[0-9.]+, switch;dur=([0-9.]+)$`)
 
 func TestHeadersOfEveryAnswer(t *testing.T) {
 	a := agenttest.Start(t, agenttest.Ports(2))

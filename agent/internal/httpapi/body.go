@@ -32,7 +32,7 @@ type parts struct{ before, behind []byte }
 
 // appendStatus appends the status of a snapshot, without a newline.
 func (c *bodies) appendStatus(b []byte, s *engine.Snapshot) []byte {
-	if s.Reason != "" {
+	if len(s.Conditions) > 0 {
 		p := encodeParts(s)
 		return p.append(b, s.Flaps)
 	}

@@ -16,8 +16,7 @@ import (
 
 // An httpError is an answer that is not 200.
 type httpError struct {
-	status int
-	code   string
+	code   string // which gives the status
 	name   string // the exception's class name in the replaced service, which its clients see; "" for errors of our own
 	text   string
 	failed map[string]api.Failure
@@ -30,9 +29,11 @@ func (e *httpError) Error() string {
 	if e.name == "" {
 		return e.text
 	}
-	line := fmt.Sprintf("%d %s", e.status, werkzeugTitle(e.status))
-	return fmt.Sprintf("<%s '%s'> %s: %s", e.name, fmt.Sprintf("%d: %s", e.status, werkzeugTitle(e.status)), line, e.text)
+	line := fmt.Sprintf("%d %s", e.status(), werkzeugTitle(e.status()))
+	return fmt.Sprintf("<%s '%s'> %s: %s", e.name, fmt.Sprintf("%d: %s", e.status(), werkzeugTitle(e.status())), line, e.text)
 }
+
+func (e *httpError) status() int { return api.StatusOf(e.code) }
 
 func (e *httpError) Unwrap() error { return e.err }
 
@@ -46,14 +47,14 @@ func werkzeugTitle(status int) string {
 
 func errNotFound() error {
 	return &httpError{
-		status: http.StatusNotFound, code: api.CodeNotFound, name: "NotFound",
+		code: api.CodeNotFound, name: "NotFound",
 		text: "The requested URL was not found on the server. If you entered the URL manually please check your spelling and try again.",
 	}
 }
 
 func errUnknownVMSet(name string) error {
 	return &httpError{
-		status: http.StatusNotFound, code: api.CodeUnknownVMSet, name: "NotFound",
+		code: api.CodeUnknownVMSet, name: "NotFound",
 		text: fmt.Sprintf("Unknown vm_set \"%s\"", name),
 	}
 }
@@ -64,43 +65,43 @@ func errUnknownPort(e *engine.Engine, port string) error {
 	for _, r := range e.Rejected() {
 		if r.Index == portIndex(port) {
 			code = api.CodeRejectedMux
-			text += fmt.Sprintf(" (bridge %s is no mux: %s)", r.Bridge, r.Reason)
+			text += fmt.Sprintf(" (bridge %s is not a usable mux: %s)", r.Bridge, r.Reason)
 		}
 	}
-	return &httpError{status: http.StatusNotFound, code: code, name: "NotFound", text: text}
+	return &httpError{code: code, name: "NotFound", text: text}
 }
 
 func errUnknownAction(r *http.Request) error {
 	return &httpError{
-		status: http.StatusNotFound, code: api.CodeNotFound, name: "NotFound",
+		code: api.CodeNotFound, name: "NotFound",
 		text: about(r) + ` msg=Expected url "/mux/<vm_set>/<port_index>/<action>", action must be "output", "drop", or "reset".`,
 	}
 }
 
 func errMethodNotAllowed() error {
 	return &httpError{
-		status: http.StatusMethodNotAllowed, code: api.CodeMethodNotAllowed, name: "MethodNotAllowed",
+		code: api.CodeMethodNotAllowed, name: "MethodNotAllowed",
 		text: "The method is not allowed for the requested URL.",
 	}
 }
 
 func errMediaType() error {
 	return &httpError{
-		status: http.StatusUnsupportedMediaType, code: api.CodeMediaType, name: "UnsupportedMediaType",
+		code: api.CodeMediaType, name: "UnsupportedMediaType",
 		text: "Did not attempt to load JSON data because the request Content-Type was not 'application/json'.",
 	}
 }
 
 func errNoJSON(cause error) error {
 	return &httpError{
-		status: http.StatusBadRequest, code: api.CodeBadRequest, name: "BadRequest", err: cause,
+		code: api.CodeBadRequest, name: "BadRequest", err: cause,
 		text: "The browser (or proxy) sent a request that this server could not understand.",
 	}
 }
 
 func errTooLarge() error {
 	return &httpError{
-		status: http.StatusRequestEntityTooLarge, code: api.CodeTooLarge, name: "RequestEntityTooLarge",
+		code: api.CodeTooLarge, name: "RequestEntityTooLarge",
 		text: fmt.Sprintf("The data value transmitted exceeds the capacity limit (%d bytes).", maxBody),
 	}
 }
@@ -108,7 +109,7 @@ func errTooLarge() error {
 // errPosted is for JSON that is not what the route takes.
 func errPosted(r *http.Request, data []byte, msg string) error {
 	return &httpError{
-		status: http.StatusBadRequest, code: api.CodeBadRequest, name: "BadRequest",
+		code: api.CodeBadRequest, name: "BadRequest",
 		text: fmt.Sprintf("%s data=%s msg=%s", about(r), data, msg),
 	}
 }
@@ -116,7 +117,7 @@ func errPosted(r *http.Request, data []byte, msg string) error {
 // errQuery is for a query or a header of a route that the replaced service did not have.
 func errQuery(r *http.Request, msg string) error {
 	return &httpError{
-		status: http.StatusBadRequest, code: api.CodeBadRequest, name: "BadRequest",
+		code: api.CodeBadRequest, name: "BadRequest",
 		text: fmt.Sprintf("%s msg=%s", about(r), msg),
 	}
 }
@@ -138,14 +139,27 @@ func fullURL(r *http.Request) string {
 
 func errNotReady(vmSet string, cause error) error {
 	return &httpError{
-		status: http.StatusServiceUnavailable, code: api.CodeNotReady, err: cause,
+		code: api.CodeNotReady, err: cause,
 		text: fmt.Sprintf("vm_set %s is not ready: %v", vmSet, cause),
 	}
 }
 
-// errStopping is for what comes while the agent stops.
-func errStopping(cause error) error {
-	return &httpError{status: http.StatusServiceUnavailable, code: api.CodeNotReady, text: engine.ErrStopping.Error(), err: cause}
+// errLater is for what comes while the agent stops, or while Open vSwitch waits for its flows.
+func errLater(cause error) error {
+	return &httpError{code: api.CodeNotReady, text: cause.Error(), err: cause}
+}
+
+// allRestoring is the error of a call of which nothing was done because Open vSwitch waits for its flows; else nil.
+func allRestoring(asked map[int]cable.Change, failed map[string]api.Failure) error {
+	for _, f := range failed {
+		if f.Code != api.CodeNotReady {
+			return nil
+		}
+	}
+	if len(failed) < len(asked) || len(failed) == 0 {
+		return nil
+	}
+	return errLater(engine.ErrRestoring)
 }
 
 // errChange is for a change of one mux that failed.
@@ -153,16 +167,16 @@ func errChange(e *engine.Engine, snap *engine.Snapshot, err error) error {
 	if errors.Is(err, engine.ErrUnknownPort) {
 		return errUnknownPort(e, fmt.Sprint(snap.Index))
 	}
-	if errors.Is(err, engine.ErrStopping) {
-		return errStopping(err)
+	if errors.Is(err, engine.ErrStopping) || errors.Is(err, engine.ErrRestoring) {
+		return errLater(err)
 	}
 	failed := map[string]api.Failure{snap.Bridge: failure(err)}
-	return &httpError{status: http.StatusInternalServerError, code: failed[snap.Bridge].Code, text: err.Error(), failed: failed, err: err}
+	return &httpError{code: failed[snap.Bridge].Code, text: err.Error(), failed: failed, err: err}
 }
 
 // errReload is for a switch that could not be read as a whole; then nothing was changed.
 func errReload(err error) error {
-	return &httpError{status: http.StatusInternalServerError, code: api.CodeSwitch, text: "reload: " + err.Error(), err: err}
+	return &httpError{code: api.CodeSwitch, text: "reload: " + err.Error(), err: err}
 }
 
 // maxNamed is how many muxes a text names; failed lists all of them.
@@ -175,14 +189,19 @@ func errPartial(asked int, failed map[string]api.Failure, muxes api.Muxes) error
 	}
 	slices.Sort(bridges)
 	first := failed[bridges[0]].ErrMsg
-	if more := len(bridges) - maxNamed; more > 0 {
-		bridges = append(bridges[:maxNamed], fmt.Sprintf("and %d more", more))
-	}
 	return &httpError{
-		status: http.StatusInternalServerError, code: api.CodePartial, failed: failed, muxes: muxes,
+		code: api.CodePartial, failed: failed, muxes: muxes,
 		text: fmt.Sprintf("%d of %d muxes failed, the others are done: %s: %s",
-			len(failed), asked, strings.Join(bridges, ", "), first),
+			len(failed), asked, strings.Join(few(bridges), ", "), first),
 	}
+}
+
+// few names some of many.
+func few(bridges []string) []string {
+	if more := len(bridges) - maxNamed; more > 0 {
+		return append(bridges[:maxNamed:maxNamed], fmt.Sprintf("and %d more", more))
+	}
+	return bridges
 }
 
 // failure says of one failed change what a client needs to decide on a retry.
@@ -196,6 +215,8 @@ func failure(err error) api.Failure {
 		f.Code, f.Retryable = api.CodeSwitch, refused.Retryable
 	case errors.Is(err, engine.ErrUnknownPort):
 		f.Code = api.CodeUnknownPort
+	case errors.Is(err, engine.ErrRestoring):
+		f.Code, f.Retryable = api.CodeNotReady, true
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, engine.ErrStopping):
 		f.Retryable = true
 	}
@@ -206,18 +227,18 @@ func failure(err error) api.Failure {
 func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	var he *httpError
 	if !errors.As(err, &he) {
-		he = &httpError{status: http.StatusInternalServerError, code: api.CodeInternal, text: err.Error(), err: err}
+		he = &httpError{code: api.CodeInternal, text: err.Error(), err: err}
 	}
 	body := api.Error{ErrMsg: he.Error(), Failed: he.failed, Muxes: he.muxes}
 	if s.verbose {
 		body.Traceback = chain(he)
 	}
-	if he.status == http.StatusServiceUnavailable {
+	if he.status() == http.StatusServiceUnavailable {
 		setRetryAfter(w)
 	}
 	w.Header().Set(api.ErrorCodeHeader, he.code)
-	s.log.Log(r.Context(), level(r.Method, he.status), "request failed", "client", clientIP(r), "req_id", reqID(r), "method", r.Method, "url", r.URL.String(), "status", he.status, "err", body.ErrMsg)
-	write(w, he.status, encode(body))
+	s.log.Log(r.Context(), level(r.Method, he.status()), "request failed", "client", clientIP(r), "req_id", reqID(r), "method", r.Method, "url", r.URL.String(), "status", he.status(), "err", body.ErrMsg)
+	write(w, he.status(), encode(body))
 }
 
 // level is that of a failed request in the log. Polls that fail would drown it, unless it is for lack of permission.

@@ -28,20 +28,20 @@ func (s *Server) getEvents(w http.ResponseWriter, r *http.Request, e *engine.Eng
 	feed := s.feeds[e]
 	chunks, unsubscribe := feed.subscribe()
 	defer unsubscribe()
-	_, last, _ := e.EventsAfter(0)
+	_, last, _ := e.Journal.After(0)
 	missed := false
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
 		seq, err := strconv.ParseUint(id, 10, 64)
 		if err != nil {
 			return errQuery(r, "Last-Event-ID must be the id of an event")
 		}
-		if _, _, complete := e.EventsAfter(seq); complete {
+		if _, _, complete := e.Journal.After(seq); complete {
 			last = seq
 		} else {
 			missed = true
 		}
 	}
-	exchangeOf(w).waited = true
+	responseOf(w).waited = true
 	stream := http.NewResponseController(w)
 	send := func(text []byte) error {
 		if err := stream.SetWriteDeadline(time.Now().Add(slowReader)); err != nil {
@@ -102,7 +102,7 @@ func (s *Server) getEvents(w http.ResponseWriter, r *http.Request, e *engine.Eng
 
 // getHistory answers with the last events of the vm_set.
 func (s *Server) getHistory(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
-	write(w, http.StatusOK, encode(history(e, e.LastEvents(historyLength))))
+	write(w, http.StatusOK, encode(history(e, e.Journal.Last(historyLength))))
 	return nil
 }
 
@@ -112,7 +112,7 @@ const historyLength = 1000
 // getPortHistory answers with the last events of one port. A port whose bridge was deleted still has a history.
 func (s *Server) getPortHistory(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
 	port := mux.Vars(r)["port"]
-	events := e.History(portIndex(port))
+	events := e.Journal.History(portIndex(port))
 	if events == nil {
 		return errUnknownPort(e, port)
 	}
@@ -131,20 +131,19 @@ func history(e *engine.Engine, events []engine.Event) api.History {
 // event writes an event as the API does.
 func event(e *engine.Engine, ev engine.Event) api.Event {
 	return api.Event{
-		Bridge: ev.Bridge, Cause: string(ev.Cause), Client: ev.Client, From: condition(ev.From), PortIndex: ev.Index, ReqID: ev.ReqID,
-		Seq: ev.Seq, Time: ev.Time.UTC().Truncate(time.Microsecond), To: condition(ev.To), TookUS: ev.Took.Microseconds(), VMSet: e.VMSet(),
+		Bridge: ev.Bridge, Cause: ev.Cause, Client: ev.Client, From: muxState(ev.From), PortIndex: ev.Index, ReqID: ev.ReqID,
+		Seq: ev.Seq, Time: ev.Time.UTC().Truncate(time.Microsecond), To: muxState(ev.To), TookUS: ev.Took.Microseconds(), VMSet: e.VMSet(),
 	}
 }
 
-func condition(c *engine.Condition) *api.MuxState {
-	if c == nil {
+func muxState(m *engine.Moment) *api.MuxState {
+	if m == nil {
 		return nil
 	}
-	dropped := []string{}
-	for _, r := range c.State.Dropped.List() {
-		dropped = append(dropped, r.String())
+	reason, code := worst(m.Conditions)
+	return &api.MuxState{
+		ActiveSide: m.State.Active.String(), Dropped: dropped(m.State), Healthy: m.Healthy(), Reason: reason, ReasonCode: code,
 	}
-	return &api.MuxState{ActiveSide: c.State.Active.String(), Dropped: dropped, Healthy: c.Healthy(), Reason: c.Reason}
 }
 
 // waitForSide answers when the mux has the side, or when the time is over, with 412 and the status.
@@ -158,14 +157,14 @@ func (s *Server) waitForSide(w http.ResponseWriter, r *http.Request, e *engine.E
 	if err != nil || wait < 0 || wait > maxWait {
 		return errQuery(r, "wait must be a duration from 0s to 60s, such as wait=10s")
 	}
-	exchangeOf(w).waited = true
+	responseOf(w).waited = true
 	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + slowReader)); err != nil {
 		return fmt.Errorf("wait: %w", err)
 	}
 	over := time.NewTimer(wait)
 	defer over.Stop()
 	for {
-		news := e.NextEvent(snap.Bridge)
+		news := e.Journal.ChangedOf(snap.Bridge)
 		now := e.Snapshot(snap.Index)
 		if now == nil {
 			return errUnknownPort(e, strconv.Itoa(snap.Index))
@@ -179,7 +178,7 @@ func (s *Server) waitForSide(w http.ResponseWriter, r *http.Request, e *engine.E
 		case <-r.Context().Done():
 			return nil
 		case <-s.ending.Done():
-			return errStopping(engine.ErrStopping)
+			return errLater(engine.ErrStopping)
 		case <-over.C:
 			w.Header().Set(api.ErrorCodeHeader, api.CodeNotReached)
 			write(w, http.StatusPreconditionFailed, s.bodies.one(now))

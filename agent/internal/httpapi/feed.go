@@ -46,7 +46,7 @@ func (f *feed) subscribe() (chunks <-chan chunk, unsubscribe func()) {
 	defer f.mu.Unlock()
 	if len(f.streams) == 0 {
 		f.stop = make(chan struct{})
-		_, last, _ := f.engine.EventsAfter(0)
+		_, last, _ := f.engine.Journal.After(0)
 		go f.run(last, f.stop)
 	}
 	f.streams[c] = true
@@ -65,7 +65,7 @@ func (f *feed) run(last uint64, stop chan struct{}) {
 		select {
 		case <-stop:
 			return
-		case <-f.engine.NewEvents(last):
+		case <-f.engine.Journal.Changed(last):
 		}
 		select {
 		case <-stop:
@@ -102,7 +102,7 @@ func (f *feed) deliver(c chunk, stop chan struct{}) {
 // since returns the events after a number, and the number of the last of them. Where some are no longer kept, the text
 // says so instead.
 func (f *feed) since(seq uint64) (text []byte, last uint64) {
-	events, last, complete := f.engine.EventsAfter(seq)
+	events, last, complete := f.engine.Journal.After(seq)
 	if !complete {
 		return appendMissed(nil, last), last
 	}

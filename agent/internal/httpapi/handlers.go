@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/gorilla/mux"
 
@@ -22,9 +23,9 @@ func (s *Server) getHealthz(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) getReadyz(w http.ResponseWriter, r *http.Request) error {
 	for _, e := range s.engines {
-		if err := e.Ready(); err != nil {
+		if why := e.NotReady(); why != nil {
 			setRetryAfter(w)
-			write(w, http.StatusServiceUnavailable, encode(api.Readiness{Reason: "vm_set " + e.VMSet() + ": " + err.Error()}))
+			write(w, http.StatusServiceUnavailable, encode(api.Readiness{Reason: "vm_set " + e.VMSet() + ": " + why.Reason, ReasonCode: why.Code}))
 			return nil
 		}
 	}
@@ -55,11 +56,11 @@ func (s *Server) getOverview(w http.ResponseWriter, r *http.Request) error {
 	overview := api.Overview{VMSets: map[string]api.VMSet{}}
 	for name, e := range s.engines {
 		v := api.VMSet{Muxes: len(e.Snapshots()), Ready: true, Rejected: []api.Rejected{}}
-		if err := e.Ready(); err != nil {
-			v.Ready, v.Reason = false, err.Error()
+		if why := e.NotReady(); why != nil {
+			v.Ready, v.Reason, v.ReasonCode = false, why.Reason, why.Code
 		}
 		for _, r := range e.Rejected() {
-			v.Rejected = append(v.Rejected, api.Rejected{Bridge: r.Bridge, PortIndex: r.Index, Reason: r.Reason})
+			v.Rejected = append(v.Rejected, api.Rejected{Bridge: r.Bridge, Code: r.Code, PortIndex: r.Index, Reason: r.Reason})
 		}
 		overview.VMSets[name] = v
 	}
@@ -75,8 +76,8 @@ func (s *Server) inVMSet(h func(http.ResponseWriter, *http.Request, *engine.Engi
 		if e == nil {
 			return errUnknownVMSet(name)
 		}
-		if err := e.Ready(); err != nil {
-			return errNotReady(name, err)
+		if why := e.NotReady(); why != nil {
+			return errNotReady(name, why)
 		}
 		return h(w, r, e)
 	}
@@ -172,8 +173,15 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, e *engine.Engine)
 	return s.changeMany(w, r, e, changes)
 }
 
-func (s *Server) changeOne(w http.ResponseWriter, r *http.Request, e *engine.Engine, snap *engine.Snapshot, change cable.Change) error {
-	res := do(w, r, e, map[int]cable.Change{snap.Index: change})[snap.Index]
+// change is the one door to the engine for changes that a client asks for.
+func change(w http.ResponseWriter, r *http.Request, e *engine.Engine, changes map[int]cable.Change) map[int]engine.Result {
+	results := e.Do(r.Context(), changes, origin(r))
+	responseOf(w).spent(results)
+	return results
+}
+
+func (s *Server) changeOne(w http.ResponseWriter, r *http.Request, e *engine.Engine, snap *engine.Snapshot, wanted cable.Change) error {
+	res := change(w, r, e, map[int]cable.Change{snap.Index: wanted})[snap.Index]
 	if res.Err != nil {
 		return errChange(e, snap, res.Err)
 	}
@@ -181,11 +189,12 @@ func (s *Server) changeOne(w http.ResponseWriter, r *http.Request, e *engine.Eng
 	return nil
 }
 
-func (s *Server) changeAll(w http.ResponseWriter, r *http.Request, e *engine.Engine, change cable.Change) error {
+func (s *Server) changeAll(w http.ResponseWriter, r *http.Request, e *engine.Engine, wanted cable.Change) error {
 	changes := map[int]cable.Change{}
 	for _, snap := range e.Snapshots() {
-		changes[snap.Index] = change
+		changes[snap.Index] = wanted
 	}
+	nameRejected(w, e)
 	return s.changeMany(w, r, e, changes)
 }
 
@@ -193,7 +202,7 @@ func (s *Server) changeAll(w http.ResponseWriter, r *http.Request, e *engine.Eng
 func (s *Server) changeMany(w http.ResponseWriter, r *http.Request, e *engine.Engine, changes map[int]cable.Change) error {
 	snaps := make([]*engine.Snapshot, 0, len(changes))
 	failed := map[string]api.Failure{}
-	for index, res := range do(w, r, e, changes) {
+	for index, res := range change(w, r, e, changes) {
 		if res.Snapshot == nil { // removed while the call was on its way
 			bridge := fmt.Sprintf("port %d", index)
 			failed[bridge] = api.Failure{Code: api.CodeUnknownPort, ErrMsg: "the bridge was removed"}
@@ -203,6 +212,9 @@ func (s *Server) changeMany(w http.ResponseWriter, r *http.Request, e *engine.En
 		if res.Err != nil {
 			failed[res.Snapshot.Bridge] = failure(res.Err)
 		}
+	}
+	if waiting := allRestoring(changes, failed); waiting != nil {
+		return waiting
 	}
 	if len(failed) > 0 {
 		return errPartial(len(changes), failed, statuses(snaps))
@@ -254,7 +266,7 @@ func (s *Server) postClearFlaps(w http.ResponseWriter, r *http.Request, e *engin
 	}
 	cleared, err := e.ClearFlaps(indexes)
 	if err != nil { // its bridge went meanwhile
-		return &httpError{status: http.StatusNotFound, code: api.CodeUnknownPort, name: "NotFound", text: err.Error(), err: err}
+		return &httpError{code: api.CodeUnknownPort, name: "NotFound", text: err.Error(), err: err}
 	}
 	write(w, http.StatusOK, encode(flaps(cleared)))
 	return nil
@@ -288,10 +300,13 @@ func status(s *engine.Snapshot) api.Status {
 		}
 		return actions
 	}
+	reason, code := worst(s.Conditions)
 	return api.Status{
 		ActivePort:  s.Ports[active.Role()].Name,
 		ActiveSide:  active.String(),
 		Bridge:      s.Bridge,
+		Conditions:  s.Conditions,
+		Dropped:     dropped(s.State),
 		FlapCounter: s.Flaps,
 		Flows: map[string][]api.Action{
 			s.Ports[cable.NIC].Name:     output(cable.Upper, cable.Lower),
@@ -304,10 +319,39 @@ func status(s *engine.Snapshot) api.Status {
 			UpperToR: s.Ports[cable.Upper].Name,
 			LowerToR: s.Ports[cable.Lower].Name,
 		},
-		Reason:      s.Reason,
+		Reason:      reason,
+		ReasonCode:  code,
 		StandbyPort: s.Ports[standby.Role()].Name,
 		StandbySide: standby.String(),
 		VMSet:       s.VMSet,
+	}
+}
+
+// worst returns the first of some conditions, in words and as a code.
+func worst(conditions []api.Condition) (reason, code string) {
+	if len(conditions) == 0 {
+		return "", ""
+	}
+	return conditions[0].Reason, conditions[0].Code
+}
+
+// dropped lists the sides that somebody asked to be dropped.
+func dropped(s cable.State) []string {
+	names := []string{}
+	for _, r := range s.Dropped.List() {
+		names = append(names, r.String())
+	}
+	return names
+}
+
+// nameRejected says in a header which bridges a call on all ports does not concern, though their names fit.
+func nameRejected(w http.ResponseWriter, e *engine.Engine) {
+	var bridges []string
+	for _, r := range e.Rejected() {
+		bridges = append(bridges, r.Bridge)
+	}
+	if bridges != nil {
+		w.Header().Set(api.RejectedHeader, strings.Join(few(bridges), ", "))
 	}
 }
 

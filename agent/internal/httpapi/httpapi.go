@@ -30,30 +30,30 @@ type Config struct {
 	AllowHosts []string
 	// Metrics, when not nil, answers GET /metrics, and Observe is told of each request when it is over.
 	Metrics http.Handler
-	Observe func(Request)
+	Observe func(Observed)
 }
 
 // A Server answers HTTP requests.
 type Server struct {
-	engines  map[string]*engine.Engine
-	log      *slog.Logger
-	version  api.Version
-	verbose  bool
-	router   *mux.Router
-	bodies   bodies
-	requests *requests
-	feeds    map[*engine.Engine]*feed
-	hosts    hosts
-	metrics  http.Handler
-	observe  func(Request)
-	ending   context.Context // ends when streams and waits must
-	end      context.CancelFunc
+	engines map[string]*engine.Engine
+	log     *slog.Logger
+	version api.Version
+	verbose bool
+	router  *mux.Router
+	bodies  bodies
+	repeats *repeats
+	feeds   map[*engine.Engine]*feed
+	hosts   hosts
+	metrics http.Handler
+	observe func(Observed)
+	ending  context.Context // ends when streams and waits must
+	end     context.CancelFunc
 }
 
 // New returns the handler of the whole API.
 func New(cfg Config) *Server {
 	s := &Server{
-		engines: map[string]*engine.Engine{}, log: cfg.Log, version: cfg.Version, verbose: cfg.Verbose, requests: newRequests(),
+		engines: map[string]*engine.Engine{}, log: cfg.Log, version: cfg.Version, verbose: cfg.Verbose, repeats: newRepeats(),
 		feeds: map[*engine.Engine]*feed{}, hosts: newHosts(cfg.AllowHosts), metrics: cfg.Metrics, observe: cfg.Observe,
 	}
 	for _, e := range cfg.Engines {
@@ -121,14 +121,14 @@ func (s *Server) newRouter() *mux.Router {
 func (s *Server) dispatch(to route) http.Handler {
 	allow := to.methods.allow()
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
-		exchangeOf(w).route = to.path
+		responseOf(w).route = to.path
 		method := r.Method
 		if method == http.MethodHead {
 			method = http.MethodGet
 		}
 		if h, ok := to.methods[method]; ok {
 			if method != http.MethodGet {
-				h = s.once(h)
+				h = s.idempotent(h)
 			}
 			return h(w, r)
 		}
@@ -157,7 +157,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve answers a request that permit has no error for.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, permit func() error) {
-	x := &exchange{ResponseWriter: w, started: time.Now()}
+	x := &response{ResponseWriter: w, started: time.Now()}
 	defer s.finish(x, r)
 	if err := s.admit(r); err != nil {
 		s.writeError(x, r, err)

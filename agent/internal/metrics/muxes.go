@@ -54,7 +54,7 @@ func (m *muxes) Collect(out chan<- prometheus.Metric) {
 		counter := func(d *prometheus.Desc, v uint64) {
 			out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), e.VMSet())
 		}
-		gauge(m.ready, number(e.Ready() == nil))
+		gauge(m.ready, number(e.NotReady() == nil))
 		gauge(m.rejected, float64(len(e.Rejected())))
 		type kind struct {
 			side    cable.Side
@@ -72,9 +72,9 @@ func (m *muxes) Collect(out chan<- prometheus.Metric) {
 				gauge(m.count, float64(kinds[kind{side, healthy}]), side.String(), strconv.FormatBool(healthy))
 			}
 		}
-		counts := e.Counts()
+		counts := e.Journal.Counts()
 		counter(m.flaps, counts.Flaps)
-		counter(m.external, counts.Drift)
+		counter(m.external, counts.External)
 		counter(m.repair, counts.Repairs)
 		counter(m.reconnect, counts.Reconnects)
 	}

@@ -88,7 +88,7 @@ export class Details {
       this.bridge.textContent = `${port.bridge} · ${plural(port.flaps, "flap")}`;
       const dropped = port.dropped.map(shortEnd).join(", ");
       this.health.textContent = port.reason || (dropped ? `Drops packets to ${dropped}, as asked.` : `Healthy, the ${shortSide(port.side)} ToR is active.`);
-      this.health.className = `health ${port.reason ? "bad" : dropped ? "drop" : "good"}`;
+      this.health.className = `health ${port.reason && !port.healthy ? "bad" : dropped ? "drop" : "good"}`;
       this.drawing.replaceChildren(draw(port));
       for (const [side, button] of Object.entries(this.sides)) button.setAttribute("aria-pressed", String(port.side === side));
       for (const [end, button] of Object.entries(this.switches)) button.setAttribute("aria-checked", String(!port.dropped.includes(end)));
@@ -144,6 +144,7 @@ function row(ev) {
 export function who(ev) {
   if (ev.cause === "api") return ev.client;
   if (ev.cause === "recovery") return "the agent's repair";
+  if (ev.cause === "outage") return "an outage of Open vSwitch";
   return ev.from ? "somebody on the switch" : "found";
 }
 

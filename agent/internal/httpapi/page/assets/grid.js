@@ -69,7 +69,7 @@ export class Grid {
   }
 
   paint(tile, port, model) {
-    const fault = port.reason !== "";
+    const fault = !port.healthy && port.reason !== "";
     const classes = ["tile", port.side === "upper_tor" ? "up" : "low"];
     if (fault) classes.push("bad");
     else if (port.dropped.length > 0) classes.push("drop");
@@ -78,10 +78,10 @@ export class Grid {
     tile.classes = classes.join(" ");
     setText(tile.side, shortSide(port.side));
     setText(tile.flaps, port.flaps ? `${port.flaps}×` : "");
-    setText(tile.note, fault ? port.reason : port.dropped.length > 0 ? `drops ${port.dropped.map(shortEnd).join(", ")}` : "");
+    setText(tile.note, port.reason ? port.reason : port.dropped.length > 0 ? `drops ${port.dropped.map(shortEnd).join(", ")}` : "");
     tile.haystack = [port.index, port.bridge, port.ports.nic, port.ports.upper_tor, port.ports.lower_tor, port.reason, port.dropped.join(" ")].join(" ").toLowerCase();
     const at = model.changedAt(port.index);
-    const health = port.healthy ? "healthy" : port.reason || `drops ${port.dropped.map(shortEnd).join(" and ")}`;
+    const health = port.healthy ? `healthy${port.reason ? `, ${port.reason}` : ""}` : port.reason || `drops ${port.dropped.map(shortEnd).join(" and ")}`;
     const label = `Port ${port.index}, ${shortSide(port.side)} ToR active, ${health}, ${plural(port.flaps, "flap")}${at ? `, changed at ${clock(at)}` : ""}`;
     if (tile.label !== label) {
       tile.label = label;

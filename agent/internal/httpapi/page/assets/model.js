@@ -93,7 +93,7 @@ export class Model {
       const port = this.ports.get(ev.port_index);
       if (!ev.to) this.ports.delete(ev.port_index);
       else if (port) {
-        Object.assign(port, { side: ev.to.active_side, dropped: ev.to.dropped, healthy: ev.to.healthy, reason: ev.to.reason || "" });
+        Object.assign(port, { side: ev.to.active_side, dropped: ev.to.dropped, healthy: ev.to.healthy, reason: ev.to.reason || "", code: ev.to.reason_code || "" });
       }
       touched.push(ev.port_index);
     }
@@ -180,13 +180,8 @@ export class Model {
 
 // fromStatus reads the API's status of a mux.
 function fromStatus(s) {
-  const passes = (from, to) => (s.flows[from] || []).some((a) => a.out_port === to);
-  const dropped = [];
-  if (!passes(s.active_port, s.ports.nic)) dropped.push("nic");
-  if (!passes(s.ports.nic, s.ports.upper_tor)) dropped.push("upper_tor");
-  if (!passes(s.ports.nic, s.ports.lower_tor)) dropped.push("lower_tor");
   return {
-    index: s.port_index, bridge: s.bridge, side: s.active_side, healthy: s.healthy, reason: s.reason || "",
-    flaps: s.flap_counter, ports: s.ports, dropped,
+    index: s.port_index, bridge: s.bridge, side: s.active_side, healthy: s.healthy, reason: s.reason || "", code: s.reason_code || "",
+    flaps: s.flap_counter, ports: s.ports, dropped: s.dropped,
   };
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
 )
 
-// A Request is what an observer is told of a request that is over.
-type Request struct {
+// Observed is what an observer is told of a request that is over.
+type Observed struct {
 	Route, Method string // the route's template, "" where none fits
 	Status        int
 	Took          time.Duration
@@ -20,21 +20,21 @@ type Request struct {
 	Waited        bool          // it was there to wait, for events or for a side
 }
 
-// An exchange is one request and its answer. It is the writer that all handlers write to, at the bottom of others.
-type exchange struct {
+// A response is the answer to one request. It is the writer that all handlers write to, at the bottom of others.
+type response struct {
 	http.ResponseWriter
-	started       time.Time
-	route         string
-	status        int // 0 until it is written
-	queue, toggle time.Duration
-	waited        bool
-	values        [2]string // of headers, so that they need no memory of their own
+	started         time.Time
+	route           string
+	status          int // 0 until it is written
+	queue, inSwitch time.Duration
+	waited          bool
+	values          [2]string // of headers, so that they need no memory of their own
 }
 
-// exchangeOf finds the exchange below the writer that a handler was given.
-func exchangeOf(w http.ResponseWriter) *exchange {
+// responseOf finds the response below the writer that a handler was given.
+func responseOf(w http.ResponseWriter) *response {
 	for {
-		if x, ok := w.(*exchange); ok {
+		if x, ok := w.(*response); ok {
 			return x
 		}
 		w = w.(interface{ Unwrap() http.ResponseWriter }).Unwrap()
@@ -42,10 +42,10 @@ func exchangeOf(w http.ResponseWriter) *exchange {
 }
 
 // Unwrap is for http.ResponseController.
-func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+func (x *response) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
 // WriteHeader adds the headers that every answer has: where the time went, and that it is what it says.
-func (x *exchange) WriteHeader(status int) {
+func (x *response) WriteHeader(status int) {
 	if x.status == 0 {
 		x.status = status
 		h := x.Header()
@@ -59,7 +59,7 @@ func (x *exchange) WriteHeader(status int) {
 }
 
 // Write is http.ResponseWriter's.
-func (x *exchange) Write(p []byte) (int, error) {
+func (x *response) Write(p []byte) (int, error) {
 	if x.status == 0 {
 		x.WriteHeader(http.StatusOK)
 	}
@@ -67,7 +67,7 @@ func (x *exchange) Write(p []byte) (int, error) {
 }
 
 // spent adds up what became of changes. They ran at the same time, so that of the one that took longest counts.
-func (x *exchange) spent(results map[int]engine.Result) {
+func (x *response) spent(results map[int]engine.Result) {
 	var longest engine.Result
 	for _, res := range results {
 		if res.Queue+res.Switch > longest.Queue+longest.Switch {
@@ -75,18 +75,18 @@ func (x *exchange) spent(results map[int]engine.Result) {
 		}
 	}
 	x.queue += longest.Queue
-	x.toggle += longest.Switch
+	x.inSwitch += longest.Switch
 }
 
 // timing is the value of a Server-Timing header (W3C): where the time went until now, in milliseconds.
-func (x *exchange) timing() string {
+func (x *response) timing() string {
 	b := make([]byte, 0, 64)
 	b = append(b, "http;dur="...)
-	b = appendMillis(b, time.Since(x.started)-x.queue-x.toggle)
+	b = appendMillis(b, time.Since(x.started)-x.queue-x.inSwitch)
 	b = append(b, ", queue;dur="...)
 	b = appendMillis(b, x.queue)
-	b = append(b, ", ovs;dur="...)
-	b = appendMillis(b, x.toggle)
+	b = append(b, ", switch;dur="...)
+	b = appendMillis(b, x.inSwitch)
 	return string(b)
 }
 
@@ -95,9 +95,9 @@ func appendMillis(b []byte, d time.Duration) []byte {
 }
 
 // finish tells the observer, and the log of changes at level debug: polls would drown them there.
-func (s *Server) finish(x *exchange, r *http.Request) {
-	q := Request{
-		Route: x.route, Method: r.Method, Status: x.status, Took: time.Since(x.started), Queue: x.queue, Switch: x.toggle, Waited: x.waited,
+func (s *Server) finish(x *response, r *http.Request) {
+	q := Observed{
+		Route: x.route, Method: r.Method, Status: x.status, Took: time.Since(x.started), Queue: x.queue, Switch: x.inSwitch, Waited: x.waited,
 	}
 	if s.observe != nil {
 		s.observe(q)

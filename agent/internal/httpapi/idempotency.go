@@ -13,18 +13,17 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 )
 
 // A client that got no answer repeats its call with the same reqId. The first call may have been done, be under way, or
-// have failed on some muxes; the repeat must not do anything twice. So the answer of a call that succeeded is given
-// again, and a toggle is resolved to a side once for each mux: its repeat sets that side.
+// have failed on some muxes; the repeat must not do anything twice. So the answer of a call that succeeded is given again
+// from here, and of one that failed on some muxes the engine knows on which it landed, also after a restart.
 
 const (
 	// rememberFor is how long a reqId is known after its call has ended.
-	rememberFor = 10 * time.Minute
+	rememberFor = engine.RememberRequests
 	// maxRemembered bounds the memory of ended calls, in bytes. Calls under way are always remembered.
 	maxRemembered = 4 << 20
 	// maxReqID is the longest reqId, in bytes.
@@ -33,40 +32,37 @@ const (
 	entryCost = 512
 )
 
-// requests remembers calls by reqId.
-type requests struct {
+// repeats remembers calls by reqId.
+type repeats struct {
 	mu      sync.Mutex
-	running map[string]*request
-	ended   *simplelru.LRU[string, *request]
+	running map[string]*remembered
+	ended   *simplelru.LRU[string, *remembered]
 	size    int // bytes of ended
 }
 
-func newRequests() *requests {
-	ended, err := simplelru.NewLRU[string, *request](maxRemembered/entryCost, nil)
+func newRepeats() *repeats {
+	ended, err := simplelru.NewLRU[string, *remembered](maxRemembered/entryCost, nil)
 	if err != nil {
 		panic(err) // it refuses a size below 1 only
 	}
-	return &requests{running: map[string]*request{}, ended: ended}
+	return &repeats{running: map[string]*remembered{}, ended: ended}
 }
 
-// A request is what is remembered of a call and its repeats.
-type request struct {
+// What is remembered of a call and its repeats.
+type remembered struct {
 	call  [sha256.Size]byte // its method, path and body
 	done  chan struct{}     // closed when the one that runs has ended
 	since time.Time         // when it ended
 	body  []byte            // the answer; nil unless it was 200
-
-	mu    sync.Mutex
-	sides map[int]cable.Side // to what toggle and random were resolved, by port index
 }
 
-func (q *request) cost() int { return entryCost + len(q.body) + 32*len(q.sides) }
+func (q *remembered) cost() int { return entryCost + len(q.body) }
 
 var errOtherCall = errors.New("reqId was used for another call")
 
 // begin returns the request of a reqId, to be run by the caller, or, with answered, the answer that it had already. It
 // waits for a call of the same reqId that is under way.
-func (p *requests) begin(ctx context.Context, id string, call [sha256.Size]byte) (q *request, answered bool, err error) {
+func (p *repeats) begin(ctx context.Context, id string, call [sha256.Size]byte) (q *remembered, answered bool, err error) {
 	for {
 		p.mu.Lock()
 		q, running := p.running[id]
@@ -96,7 +92,7 @@ func (p *requests) begin(ctx context.Context, id string, call [sha256.Size]byte)
 			return q, true, nil
 		}
 		if q == nil {
-			q = &request{call: call, sides: map[int]cable.Side{}}
+			q = &remembered{call: call}
 		}
 		q.done = make(chan struct{})
 		p.running[id] = q
@@ -106,19 +102,17 @@ func (p *requests) begin(ctx context.Context, id string, call [sha256.Size]byte)
 }
 
 // end remembers how a call ended; body is its answer when it was 200.
-func (p *requests) end(id string, q *request, body []byte) {
+func (p *repeats) end(id string, q *remembered, body []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.running, id)
 	q.body, q.since = body, time.Now()
-	if body != nil || len(q.sides) > 0 { // else nothing was done, and there is nothing to remember
-		p.keep(id, q)
-	}
+	p.keep(id, q)
 	close(q.done)
 }
 
 // take removes an ended request, and returns nil when it is too old. It is called with mu held.
-func (p *requests) take(id string) *request {
+func (p *repeats) take(id string) *remembered {
 	q, ok := p.ended.Peek(id)
 	if !ok {
 		return nil
@@ -132,7 +126,7 @@ func (p *requests) take(id string) *request {
 }
 
 // keep adds an ended request and forgets the oldest ones that no longer fit. It is called with mu held.
-func (p *requests) keep(id string, q *request) {
+func (p *repeats) keep(id string, q *remembered) {
 	for p.ended.Len() > 0 && (p.size+q.cost() > maxRemembered || p.ended.Len() >= maxRemembered/entryCost) {
 		_, oldest, _ := p.ended.RemoveOldest()
 		p.size -= oldest.cost()
@@ -141,10 +135,8 @@ func (p *requests) keep(id string, q *request) {
 	p.size += q.cost()
 }
 
-type requestKey struct{}
-
-// once runs a handler at most once for each reqId, if there is one.
-func (s *Server) once(h handler) handler {
+// idempotent runs a handler at most once for each reqId, if there is one.
+func (s *Server) idempotent(h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		id := reqID(r)
 		if id == "" {
@@ -155,7 +147,7 @@ func (s *Server) once(h handler) handler {
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), failingReader{err}))
-		q, answered, err := s.requests.begin(r.Context(), id, fingerprint(r, body))
+		q, answered, err := s.repeats.begin(r.Context(), id, fingerprint(r, body))
 		switch {
 		case errors.Is(err, errOtherCall):
 			return errConflict(r, id)
@@ -166,8 +158,8 @@ func (s *Server) once(h handler) handler {
 			return nil
 		}
 		answer := &recorder{ResponseWriter: w}
-		defer func() { s.requests.end(id, q, answer.success()) }()
-		return h(answer, r.WithContext(context.WithValue(r.Context(), requestKey{}, q)))
+		defer func() { s.repeats.end(id, q, answer.success()) }()
+		return h(answer, r)
 	}
 }
 
@@ -188,7 +180,7 @@ func fingerprint(r *http.Request, body []byte) [sha256.Size]byte {
 
 func errConflict(r *http.Request, id string) error {
 	return &httpError{
-		status: http.StatusConflict, code: api.CodeConflict, name: "Conflict",
+		code: api.CodeConflict, name: "Conflict",
 		text: fmt.Sprintf("%s msg=reqId %q was used for another method, path or body; use a new one for each call, and the same one only to repeat it", about(r), id),
 	}
 }
@@ -221,32 +213,4 @@ func (w *recorder) success() []byte {
 		return nil
 	}
 	return w.body
-}
-
-// do runs changes. In a repeat, toggle and random are what they were resolved to the first time.
-func do(w http.ResponseWriter, r *http.Request, e *engine.Engine, changes map[int]cable.Change) map[int]engine.Result {
-	q, _ := r.Context().Value(requestKey{}).(*request)
-	if q == nil {
-		results := e.Do(r.Context(), changes, origin(r))
-		exchangeOf(w).spent(results)
-		return results
-	}
-	q.mu.Lock()
-	for index, c := range changes {
-		if side, ok := q.sides[index]; ok && c.Move != cable.MoveNone {
-			c.Move, c.Side = cable.MoveTo, side
-			changes[index] = c
-		}
-	}
-	q.mu.Unlock()
-	results := e.Do(r.Context(), changes, origin(r))
-	exchangeOf(w).spent(results)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for index, res := range results {
-		if res.Begun && changes[index].Move != cable.MoveNone {
-			q.sides[index] = res.Side
-		}
-	}
-	return results
 }

@@ -1,0 +1,78 @@
+package agent
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+const (
+	// queuedLines is how many lines of the log may wait to be written: some seconds of a busy agent's.
+	queuedLines = 4096
+	// closePatience is how long the end waits for lines that nobody takes.
+	closePatience = time.Second
+)
+
+// A LogQueue writes lines in a goroutine of its own, so that a full disk or a reader that does not read keeps nobody waiting.
+// Lines for which there is no room are lost and counted, and the count is written as soon as there is room again.
+type LogQueue struct {
+	out   io.Writer
+	lines chan []byte
+	done  chan struct{}
+
+	mu     sync.Mutex
+	lost   int
+	closed bool
+}
+
+// NewLogQueue returns a queue that writes to out until Close.
+func NewLogQueue(out io.Writer) *LogQueue {
+	q := &LogQueue{out: out, lines: make(chan []byte, queuedLines), done: make(chan struct{})}
+	go q.run()
+	return q
+}
+
+// Write queues a line. It never fails, and never waits.
+func (q *LogQueue) Write(p []byte) (int, error) {
+	line := append([]byte(nil), p...)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return len(p), nil
+	}
+	if q.lost > 0 {
+		select {
+		case q.lines <- fmt.Appendf(nil, "mux-agent: %d lines of the log were lost, since nobody took them\n", q.lost):
+			q.lost = 0
+		default:
+		}
+	}
+	select {
+	case q.lines <- line:
+	default:
+		q.lost++
+	}
+	return len(p), nil
+}
+
+func (q *LogQueue) run() {
+	defer close(q.done)
+	for line := range q.lines {
+		_, _ = q.out.Write(line) // where a log that can't be written is told of is out's to say
+	}
+}
+
+// Close writes what is queued, as far as it is taken within a second.
+func (q *LogQueue) Close() {
+	q.mu.Lock()
+	if !q.closed {
+		q.closed = true
+		close(q.lines)
+	}
+	q.mu.Unlock()
+	select {
+	case <-q.done:
+	case <-time.After(closePatience):
+	}
+}
