@@ -18,6 +18,7 @@ import (
 
 	"github.com/sonic-mux/terraform-provider-mux/agent"
 	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // A logged is what an agent logs.
@@ -49,7 +50,7 @@ func from(t *testing.T, ip string) *http.Client {
 		DisableKeepAlives: true,
 		DialContext:       (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}).DialContext,
 	}
-	return &http.Client{Transport: transport, Timeout: hang}
+	return &http.Client{Transport: transport, Timeout: wait.Limit}
 }
 
 func status(client *http.Client, url string) (int, error) {

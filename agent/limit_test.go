@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // The limit is the least that any program can do: frames that were built beforehand, written to all bridges and then
@@ -72,7 +73,7 @@ func dialOpenFlow(o *ovstest.OVS, bridge string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.SetDeadline(time.Now().Add(10 * hang)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(10 * wait.Limit)); err != nil {
 		return nil, err
 	}
 	if _, err := c.Write([]byte{5, 0, 0, 8, 0, 0, 0, 1}); err != nil {

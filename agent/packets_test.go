@@ -234,8 +234,8 @@ func BenchmarkPackets(b *testing.B) {
 					metrics["doubled-"+name] = float64(doubled[times/2])
 				}
 				add("none", 9, func() {})
-				add("agent", 9, func() { a.toggleAll(b) })
-				a.stop() // or it would see the other as a person who changes flows
+				add("agent", 9, func() { a.ToggleAll() })
+				a.Stop() // or it would see the other as a person who changes flows
 				add("exec", 5, func() { ex.toggleAll(b, 4) })
 				report(b, metrics)
 			}

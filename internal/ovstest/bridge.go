@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sonic-mux/terraform-provider-mux/internal/cabletest"
 )
 
 // A Mux is the names of a mux's bridge and of its three ports.
-type Mux struct {
-	Bridge, NIC, Upper, Lower string
-}
+type Mux = cabletest.Mux
 
 // firstVLAN makes the ToR ports of the first muxes cross from .999 to .1000, where the order of their numbers is not that
 // of their text.
@@ -20,7 +20,7 @@ const firstVLAN = 989
 // AddMux adds a bridge with the three ports of a mux. Its only flow is the one that Open vSwitch gives every bridge.
 func (o *OVS) AddMux(bridge, nic, upper, lower string) Mux {
 	o.tb.Helper()
-	m := Mux{bridge, nic, upper, lower}
+	m := Mux{Bridge: bridge, NIC: nic, Upper: upper, Lower: lower}
 	o.addMuxes(m)
 	return m
 }

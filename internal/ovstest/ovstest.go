@@ -15,11 +15,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-)
 
-// hangLimit is how long a tool or a daemon may take before the test fails. It is generous: no test waits for it.
-const hangLimit = 2 * time.Minute
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
+)
 
 // OVS is a running Open vSwitch. Its methods fail the test on any error, so they belong in the test's own goroutine.
 type OVS struct {
@@ -150,7 +148,7 @@ func (o *OVS) command(ctx context.Context, netns, name string, args ...string) *
 
 func (o *OVS) run(name string, args ...string) string {
 	o.tb.Helper()
-	ctx, cancel := context.WithTimeout(o.tb.Context(), hangLimit)
+	ctx, cancel := context.WithTimeout(o.tb.Context(), wait.Limit)
 	defer cancel()
 	cmd := o.command(ctx, "", name, args...)
 	var stderr bytes.Buffer

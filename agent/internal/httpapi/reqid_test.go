@@ -7,6 +7,7 @@ import (
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 const toggleBody = `{"active_side":"toggle"}`
@@ -68,7 +69,7 @@ func TestARepeatWaitsForTheFirst(t *testing.T) {
 			if got.status != 200 || !strings.Contains(got.body, `"active_side":"lower_tor"`) || !strings.Contains(got.body, `"flap_counter":1`) {
 				t.Errorf("got %d %s", got.status, got.body)
 			}
-		case <-time.After(hang):
+		case <-time.After(wait.Limit):
 			t.Fatal("a repeat was not answered")
 		}
 	}

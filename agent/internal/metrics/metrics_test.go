@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 func TestMain(m *testing.M) {
@@ -104,7 +105,7 @@ func TestMetricsOfAnAgent(t *testing.T) {
 		`mux_agent_build_info{goversion="` + runtime.Version() + `",version="test"}`:      "1",
 	}
 	got := scrape(t, a)
-	for deadline := time.Now().Add(hang); !contains(got, want) && time.Now().Before(deadline); got = scrape(t, a) {
+	for deadline := time.Now().Add(wait.Limit); !contains(got, want) && time.Now().Before(deadline); got = scrape(t, a) {
 		time.Sleep(10 * time.Millisecond) // a request is counted when it is over, which is after its answer
 	}
 	for series, value := range want {
@@ -124,9 +125,6 @@ func TestMetricsOfAnAgent(t *testing.T) {
 		t.Error("nothing before the first request")
 	}
 }
-
-// hang is how long anything may take before a test fails.
-const hang = 30 * time.Second
 
 func contains(all, some map[string]string) bool {
 	for key, value := range some {
