@@ -24,6 +24,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/tfversion"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/agentproc"
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 	"github.com/sonic-mux/terraform-provider-mux/internal/cabletest"
 	"github.com/sonic-mux/terraform-provider-mux/internal/client"
@@ -63,7 +64,7 @@ func run(m *testing.M) int {
 	for _, name := range []string{"MUX_ENDPOINT", "MUX_VM_SET", "MUX_TOKEN"} {
 		_ = os.Unsetenv(name)
 	}
-	return m.Run()
+	return agentproc.Main{M: m}.Run()
 }
 
 // needTerraform skips a test where there is no terraform, which is a failure in CI.

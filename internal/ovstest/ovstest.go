@@ -30,6 +30,8 @@ type OVS struct {
 	datapath string // datapath_type of bridges: dummy, netdev or system
 	netns    string // path of the network namespace; "" for the test's own
 	nextVLAN int
+	far      map[string]string // the far ends of ports, by port; nil without Veths
+	runs     uint32            // of Send
 }
 
 // An Option changes how Start sets up the switch.
