@@ -3,22 +3,24 @@ package agent_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/internal/agentproc"
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 	"github.com/sonic-mux/terraform-provider-mux/internal/cabletest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/child"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
 )
 
@@ -61,7 +63,19 @@ func report(b *testing.B, metrics map[string]float64) {
 
 func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
-func TestMain(m *testing.M) { os.Exit(agentproc.Main{M: m}.Run()) }
+// bareAnswer is the environment variable that makes this binary the bare handler, which answers with its value.
+const bareAnswer = "MUX_BARE_ANSWER"
+
+func TestMain(m *testing.M) {
+	if answer := os.Getenv(bareAnswer); answer != "" {
+		if err := serveBare(answer); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(agentproc.Main{M: m}.Run())
+}
 
 // startAgent runs the agent on a switch until it is stopped or the benchmark ends, and returns when it is ready.
 func startAgent(b *testing.B, o *ovstest.OVS, args ...string) *agentproc.Agent {
@@ -181,37 +195,82 @@ func (s *execSwitch) toggleAll(b *testing.B, atOnce int) {
 	workers.Wait()
 }
 
-// BenchmarkToggleAll: all ports over HTTP, against ovs-ofctl by the replaced service's pool of 4, and against the limit.
+// BenchmarkToggleAll: all ports over HTTP, against ovs-ofctl by the replaced service's pool of 4.
 func BenchmarkToggleAll(b *testing.B) {
 	o := ovstest.Start(b)
 	muxes := o.AddMuxes(vmSet, 120)
 	a := startAgent(b, o)
-	lim := newLimit(b, o, muxes)
 	ex := newExecSwitch(o, muxes)
 	for b.Loop() {
-		fast := compare(b, func() { a.ToggleAll() }, func() { lim.toggleAll(b) })
 		slow := compare(b, func() { a.ToggleAll() }, func() { ex.toggleAll(b, 4) })
 		a.Stop() // two agents on one vm_set would each adopt what the other does
 		ofctl := startAgent(b, o, "--driver", "ovs-ofctl")
 		library := compare(b, func() { ofctl.ToggleAll() })
 		sane(b, o, ofctl, muxes)
 		report(b, map[string]float64{
-			"agent-ms": ms(fast[0]), "limit-ms": ms(fast[1]), "x-limit": ms(fast[0]) / ms(fast[1]),
-			"exec-ms": ms(slow[1]), "x-faster-than-exec": ms(slow[1]) / ms(slow[0]), "go-openvswitch-ms": ms(library[0]),
+			"agent-ms": ms(slow[0]), "exec-ms": ms(slow[1]), "x-faster-than-exec": ms(slow[1]) / ms(slow[0]), "go-openvswitch-ms": ms(library[0]),
 		})
 	}
 }
 
-// BenchmarkToggleAll1000: the same with 1,000 bridges, against the limit.
-func BenchmarkToggleAll1000(b *testing.B) {
-	o := ovstest.Start(b)
-	muxes := o.AddMuxes(vmSet, 1000)
-	a := startAgent(b, o)
-	lim := newLimit(b, o, muxes)
-	for b.Loop() {
-		fast := compare(b, func() { a.ToggleAll() }, func() { lim.toggleAll(b) })
-		report(b, map[string]float64{
-			"agent-ms": ms(fast[0]), "limit-ms": ms(fast[1]), "x-limit": ms(fast[0]) / ms(fast[1]), "rss-MiB": rss(b, a.PID()),
+// BenchmarkLimit: all ports over HTTP, against the limit. An agent watches every bridge, and would take the core from a
+// limit that is measured beside it: so nothing else has the switch while one of them is measured, and they take turns.
+func BenchmarkLimit(b *testing.B) {
+	const turns, toggles = 7, 9
+	for _, n := range []int{120, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			o := ovstest.Start(b)
+			muxes := o.AddMuxes(vmSet, n)
+			startAgent(b, o).Stop() // sets fail_mode
+			agent := func(args ...string) func(measure func(toggleAll func())) {
+				return func(measure func(func())) {
+					a := agentproc.StartReady(b, agentproc.Config{VMSet: vmSet, RunDir: o.RunDir, Args: args})
+					measure(a.ToggleAll)
+					sane(b, o, a, muxes)
+					a.Stop()
+				}
+			}
+			sides := map[string]func(measure func(toggleAll func())){
+				"limit": func(measure func(func())) {
+					lim := newLimit(b, o, muxes)
+					measure(func() { lim.toggleAll(b) })
+					lim.close()
+				},
+				// As the testbed's scripts and the role start it, as it starts by itself, and without a word.
+				"deployed": agent("--log-file", filepath.Join(b.TempDir(), "mux.log"), "--verbose", "--log-level", "debug"),
+				"plain":    agent(),
+				"silent":   agent("--log-level", "error"),
+				// Not told of changes, and so not of its own.
+				"untold": agent("--log-level", "error", "--watch", "poll"),
+			}
+			for b.Loop() {
+				times := map[string][]time.Duration{}
+				for range turns {
+					for name, side := range sides {
+						side(func(toggleAll func()) {
+							for range 3 {
+								toggleAll() // warms up
+							}
+							for range toggles {
+								started := time.Now()
+								toggleAll()
+								times[name] = append(times[name], time.Since(started))
+							}
+						})
+					}
+				}
+				metrics := map[string]float64{}
+				for name, all := range times {
+					slices.Sort(all)
+					metrics[name+"-ms"] = ms(all[len(all)/2])
+				}
+				for name := range times {
+					if name != "limit" {
+						metrics["x-limit-"+name] = metrics[name+"-ms"] / metrics["limit-ms"]
+					}
+				}
+				report(b, metrics)
+			}
 		})
 	}
 }
@@ -283,43 +342,44 @@ func BenchmarkSingleToggles(b *testing.B) {
 // bareHandler serves an answer as net/http alone does, in a process of its own: this one, called again.
 func bareHandler(b *testing.B, answer []byte) string {
 	b.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run", "^TestBareHandler$")
-	cmd.Env = append(os.Environ(), "MUX_BARE_ANSWER="+string(answer))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), bareAnswer+"="+string(answer))
 	out, err := cmd.StdoutPipe()
 	must(b, err)
 	stdin, err := cmd.StdinPipe()
 	must(b, err)
-	must(b, cmd.Start())
+	proc, err := child.Start(cmd)
+	must(b, err)
 	b.Cleanup(func() {
 		_ = stdin.Close()
-		_ = cmd.Wait()
+		if err := proc.Err(); err != nil {
+			b.Errorf("the bare handler: %v", err)
+		}
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	must(b, err)
 	return strings.TrimSpace(line)
 }
 
-// TestBareHandler is the process of bareHandler; as a test of its own it has nothing to do.
-func TestBareHandler(t *testing.T) {
-	answer := []byte(os.Getenv("MUX_BARE_ANSWER"))
-	if len(answer) == 0 {
-		return
-	}
+// serveBare is the process of bareHandler.
+func serveBare(answer string) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(answer)
+		_, _ = io.WriteString(w, answer)
 	})}
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin) // until the benchmark ends
 		_ = server.Close()
 	}()
 	fmt.Printf("http://%s/\n", l.Addr())
-	_ = server.Serve(l)
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
 }
 
 // BenchmarkGet: GET of one port, by a new connection each and kept alive, against a bare handler with the same bytes.

@@ -40,7 +40,6 @@ func newLimit(b *testing.B, o *ovstest.OVS, muxes []ovstest.Mux) *limit {
 				b.Error(err)
 				return
 			}
-			b.Cleanup(func() { _ = c.Close() })
 			l.conns[i] = c
 		})
 		for side, names := range [2][2]string{{m.Lower, m.Upper}, {m.Upper, m.Lower}} {
@@ -48,10 +47,20 @@ func newLimit(b *testing.B, o *ovstest.OVS, muxes []ovstest.Mux) *limit {
 		}
 	}
 	dialing.Wait()
+	b.Cleanup(l.close)
 	if b.Failed() {
 		b.FailNow()
 	}
 	return l
+}
+
+// close makes the switch forget the limit. A second close does nothing.
+func (l *limit) close() {
+	for _, c := range l.conns {
+		if c != nil {
+			_ = c.Close()
+		}
+	}
 }
 
 // portNumbers returns the OpenFlow port numbers of all ports of all bridges.

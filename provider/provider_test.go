@@ -28,6 +28,7 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 	"github.com/sonic-mux/terraform-provider-mux/internal/cabletest"
 	"github.com/sonic-mux/terraform-provider-mux/internal/client"
+	"github.com/sonic-mux/terraform-provider-mux/internal/lack"
 	"github.com/sonic-mux/terraform-provider-mux/provider"
 )
 
@@ -76,11 +77,7 @@ func needTerraform(t testing.TB) {
 	if _, err := exec.LookPath("terraform"); err == nil {
 		return
 	}
-	const why = "terraform is not on PATH"
-	if os.Getenv("CI") == "true" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
+	lack.Of(t, "terraform is not on PATH")
 }
 
 // apply runs the steps with terraform and the provider in process.

@@ -227,6 +227,12 @@ func (a *Agent) WaitServed(port int) {
 // Stall makes the switch hang until the returned function is called.
 func (a *Agent) Stall() (resume func()) { return a.sw.Stall() }
 
+// WaitAsked returns when the agent has asked a stalled switch for a change.
+func (a *Agent) WaitAsked() {
+	a.t.Helper()
+	wait.For(a.t, "the switch is asked for a change", func() bool { return a.sw.Waiting() > 0 })
+}
+
 // FailNext makes the switch refuse the next change of a port with these words.
 func (a *Agent) FailNext(port int, words string) { a.sw.FailNext(a.names.Bridge(port), words) }
 

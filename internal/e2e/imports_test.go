@@ -35,8 +35,8 @@ type importRule struct {
 // testHelpers are packages that only tests import. What they import is their own business.
 func testHelpers() []string {
 	return []string{
-		"agent/agenttest", "agent/internal/switchtest", "internal/agentproc", "internal/cabletest", "internal/child", "internal/ovstest",
-		"internal/wait", "internal/e2e",
+		"agent/agenttest", "agent/internal/switchtest", "internal/agentproc", "internal/cabletest", "internal/child", "internal/lack",
+		"internal/ovstest", "internal/wait", "internal/e2e",
 	}
 }
 
@@ -57,6 +57,7 @@ func importRules() []importRule {
 		{module + "/internal/agentproc", nil},
 		{module + "/internal/cabletest", nil},
 		{module + "/internal/child", nil},
+		{module + "/internal/lack", nil},
 		{module + "/internal/ovstest", nil},
 		{module + "/internal/wait", nil},
 	}

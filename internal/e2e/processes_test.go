@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sonic-mux/terraform-provider-mux/internal/agentproc"
+	"github.com/sonic-mux/terraform-provider-mux/internal/lack"
 )
 
 func TestMain(m *testing.M) { os.Exit(agentproc.Main{M: m}.Run()) }
@@ -23,11 +24,7 @@ func lookTerraform(t *testing.T) string {
 			return path
 		}
 	}
-	const reason = "neither terraform nor tofu is on PATH"
-	if os.Getenv("CI") == "true" {
-		t.Fatal(reason)
-	}
-	t.Skip(reason)
+	lack.Of(t, "neither terraform nor tofu is on PATH")
 	return ""
 }
 

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sonic-mux/terraform-provider-mux/internal/lack"
 	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
@@ -64,13 +65,13 @@ func Start(tb testing.TB, opts ...Option) *OVS {
 		tb.Fatalf("%s=%q: want system, or nothing", DatapathVariable, want)
 	}
 	if _, err := lookTool("ovs-vswitchd"); err != nil {
-		skip(tb, "open vswitch is not installed: apt-get install openvswitch-switch")
+		lack.Of(tb, "open vswitch is not installed: apt-get install openvswitch-switch")
 	}
 	if o.datapath != "dummy" && os.Geteuid() != 0 {
-		skip(tb, "this datapath of open vswitch needs root: "+o.datapath)
+		lack.Of(tb, "this datapath of open vswitch needs root: "+o.datapath)
 	}
 	if _, err := os.Stat(kernelModule); err != nil && o.datapath == "system" {
-		skip(tb, "the kernel's datapath is not loaded: modprobe openvswitch")
+		lack.Of(tb, "the kernel's datapath is not loaded: modprobe openvswitch")
 	}
 
 	// Not tb.TempDir: a unix socket's path holds at most 107 bytes.
@@ -97,15 +98,6 @@ func Start(tb testing.TB, opts ...Option) *OVS {
 	o.run("ovs-vsctl", "--no-wait", "init")
 	o.Vswitchd.Start()
 	return o
-}
-
-// skip skips a test for the lack of something, which is a failure in CI.
-func skip(tb testing.TB, reason string) {
-	tb.Helper()
-	if os.Getenv("CI") == "true" {
-		tb.Fatal(reason)
-	}
-	tb.Skip(reason)
 }
 
 // Vsctl runs ovs-vsctl, which waits until ovs-vswitchd has done what it says, and returns what it printed.

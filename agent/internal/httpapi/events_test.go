@@ -222,7 +222,7 @@ func TestWaitForASide(t *testing.T) {
 	for range waiters {
 		go func() { answers <- call(t, "GET", url+"?active_side=lower_tor&wait=30s", "") }()
 	}
-	time.Sleep(50 * time.Millisecond) // most of them wait by now; none depends on it
+	wait.For(t, "all have arrived", func() bool { return connections(t, a.URL) > waiters })
 	call(t, "POST", url, `{"active_side":"lower_tor"}`)
 	for range waiters {
 		select {

@@ -62,3 +62,36 @@ func TestMemoryOfReqIDsIsBounded(t *testing.T) {
 		t.Error("a call under way was forgotten")
 	}
 }
+
+// A repeat neither runs beside the first call nor is answered before it, and gets its answer.
+func TestRepeatsWaitForTheCallUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newRequests()
+		first, _, err := p.begin(t.Context(), "a", callOf("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const repeats = 3
+		answers := make(chan string, repeats)
+		for range repeats {
+			go func() {
+				q, answered, err := p.begin(t.Context(), "a", callOf("x"))
+				if err != nil || !answered {
+					answers <- fmt.Sprintf("answered %v, %v", answered, err)
+					return
+				}
+				answers <- string(q.body)
+			}()
+		}
+		synctest.Wait()
+		if len(answers) > 0 {
+			t.Fatalf("%d repeats did not wait: %s", len(answers), <-answers)
+		}
+		p.end("a", first, []byte("first"))
+		for range repeats {
+			if got := <-answers; got != "first" {
+				t.Errorf("a repeat got %s", got)
+			}
+		}
+	})
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/internal/agentproc"
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 	"github.com/sonic-mux/terraform-provider-mux/internal/cabletest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/lack"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
 	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
@@ -131,12 +132,7 @@ func TestTruthAfterAPause(t *testing.T) {
 // TestTruthWithoutPermission runs the agent as a user who may not open Open vSwitch's sockets, and then may.
 func TestTruthWithoutPermission(t *testing.T) {
 	bothWays(t, func(t *testing.T, by way) {
-		if os.Geteuid() != 0 {
-			if os.Getenv("CI") == "true" {
-				t.Fatal("another user's rights can be tried by root only")
-			}
-			t.Skip("another user's rights can be tried by root only")
-		}
+		lack.Root(t, "another user's rights are tried")
 		const nobody = 65534
 		o := ovstest.Start(t)
 		muxes := o.AddMuxes(vmSet, 2)

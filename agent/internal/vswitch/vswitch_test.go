@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch/ofctl"
 	"github.com/sonic-mux/terraform-provider-mux/internal/agentproc"
 	"github.com/sonic-mux/terraform-provider-mux/internal/cabletest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/lack"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
 	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
@@ -431,9 +431,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	})
 	t.Run("no permission", func(t *testing.T) {
 		t.Parallel()
-		if os.Geteuid() != 0 {
-			t.Skip("another user's rights can be tried by root only")
-		}
+		lack.Root(t, "another user's rights are tried")
 		o := ovstest.Start(t)
 		// The rights of a thread alone, since a process that gave up root could not end the switch.
 		runtime.LockOSThread()
