@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // The limit is the least that any program can do: frames that were built beforehand, written to all bridges and then
@@ -39,7 +40,6 @@ func newLimit(b *testing.B, o *ovstest.OVS, muxes []ovstest.Mux) *limit {
 				b.Error(err)
 				return
 			}
-			b.Cleanup(func() { _ = c.Close() })
 			l.conns[i] = c
 		})
 		for side, names := range [2][2]string{{m.Lower, m.Upper}, {m.Upper, m.Lower}} {
@@ -47,10 +47,20 @@ func newLimit(b *testing.B, o *ovstest.OVS, muxes []ovstest.Mux) *limit {
 		}
 	}
 	dialing.Wait()
+	b.Cleanup(l.close)
 	if b.Failed() {
 		b.FailNow()
 	}
 	return l
+}
+
+// close makes the switch forget the limit. A second close does nothing.
+func (l *limit) close() {
+	for _, c := range l.conns {
+		if c != nil {
+			_ = c.Close()
+		}
+	}
 }
 
 // portNumbers returns the OpenFlow port numbers of all ports of all bridges.
@@ -72,7 +82,7 @@ func dialOpenFlow(o *ovstest.OVS, bridge string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.SetDeadline(time.Now().Add(10 * hang)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(10 * wait.Limit)); err != nil {
 		return nil, err
 	}
 	if _, err := c.Write([]byte{5, 0, 0, 8, 0, 0, 0, 1}); err != nil {

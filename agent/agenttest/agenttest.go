@@ -20,6 +20,7 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/simswitch"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // An Agent is a running agent with its simulated switch. Its methods fail the test when something goes wrong.
@@ -55,9 +56,6 @@ func Ports(n int) Option { return func(o *options) { o.ports = n } }
 // Config changes what the agent is told, at each of its starts.
 func Config(change func(*agent.Config)) Option { return func(o *options) { o.configure = change } }
 
-// hang is how long anything here may take before the test fails.
-const hang = 30 * time.Second
-
 // Start runs an agent until the test ends, and returns when it is ready.
 func Start(t testing.TB, opts ...Option) *Agent {
 	t.Helper()
@@ -84,7 +82,7 @@ func Start(t testing.TB, opts ...Option) *Agent {
 func (a *Agent) start(listen string) {
 	a.t.Helper()
 	err := a.tryStart(listen)
-	for deadline := time.Now().Add(hang); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(wait.Limit); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(deadline); {
 		time.Sleep(10 * time.Millisecond)
 		err = a.tryStart(listen)
 	}
@@ -129,7 +127,7 @@ func (a *Agent) tryStart(listen string) error {
 // waitFor polls a path until it answers with a status.
 func (a *Agent) waitFor(path string, status int) {
 	a.t.Helper()
-	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(wait.Limit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		res, err := a.client.Get(a.URL + path)
 		if err != nil {
 			continue
@@ -139,7 +137,7 @@ func (a *Agent) waitFor(path string, status int) {
 			return
 		}
 	}
-	a.t.Fatalf("agent did not answer %d on %s within %v", status, path, hang)
+	a.t.Fatalf("agent did not answer %d on %s within %v", status, path, wait.Limit)
 }
 
 // port is the path of a port.
@@ -204,7 +202,7 @@ func (a *Agent) RemoveBridge(port int) {
 func (a *Agent) AddBridge(port int, ports ...string) {
 	a.t.Helper()
 	a.sw.AddBridge(a.names.Bridge(port), ports...)
-	for deadline := time.Now().Add(hang); len(ports) != 3; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(wait.Limit); len(ports) != 3; time.Sleep(5 * time.Millisecond) {
 		res, err := a.client.Get(a.URL + "/mux")
 		if err != nil {
 			a.t.Fatal(err)
@@ -215,7 +213,7 @@ func (a *Agent) AddBridge(port int, ports ...string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			a.t.Fatalf("bridge of port %d is not listed after %v", port, hang)
+			a.t.Fatalf("bridge of port %d is not listed after %v", port, wait.Limit)
 		}
 	}
 }
@@ -229,6 +227,12 @@ func (a *Agent) WaitServed(port int) {
 // Stall makes the switch hang until the returned function is called.
 func (a *Agent) Stall() (resume func()) { return a.sw.Stall() }
 
+// WaitAsked returns when the agent has asked a stalled switch for a change.
+func (a *Agent) WaitAsked() {
+	a.t.Helper()
+	wait.For(a.t, "the switch is asked for a change", func() bool { return a.sw.Waiting() > 0 })
+}
+
 // FailNext makes the switch refuse the next change of a port with these words.
 func (a *Agent) FailNext(port int, words string) { a.sw.FailNext(a.names.Bridge(port), words) }
 
@@ -241,7 +245,7 @@ func (a *Agent) Inject(port int, from string) []string {
 func (a *Agent) AddForeignFlow(port int) {
 	a.t.Helper()
 	a.sw.AddRawFlow(a.names.Bridge(port), cable.Entry{Flow: cable.Flow{Priority: 100, Match: "arp", Action: "CONTROLLER:65535"}})
-	for deadline := time.Now().Add(hang); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(wait.Limit); ; time.Sleep(5 * time.Millisecond) {
 		res, err := a.client.Get(a.URL + a.port(port))
 		if err != nil {
 			a.t.Fatal(err)
@@ -252,7 +256,7 @@ func (a *Agent) AddForeignFlow(port int) {
 			return
 		}
 		if time.Now().After(deadline) {
-			a.t.Fatalf("port %d shows no foreign flow after %v: %s", port, hang, body)
+			a.t.Fatalf("port %d shows no foreign flow after %v: %s", port, wait.Limit, body)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // rawStream subscribes by hand, with a small buffer for what is not read.
@@ -53,7 +54,7 @@ func TestSlowReadersAreCutOff(t *testing.T) {
 		}
 		time.Sleep(25 * time.Millisecond) // streams write at most every 20 ms
 	}
-	deadline := time.Now().Add(hang)
+	deadline := time.Now().Add(wait.Limit)
 	for open := connections(t, a.URL); open > before; open = connections(t, a.URL) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d connections are open, there were %d before the slow reader's", open, before)
@@ -94,7 +95,7 @@ func TestAThousandSubscribers(t *testing.T) {
 	ready.Add(readers)
 	for range readers {
 		conn := rawStream(t, a.URL)
-		_ = conn.SetReadDeadline(time.Now().Add(hang))
+		_ = conn.SetReadDeadline(time.Now().Add(wait.Limit))
 		done.Go(func() {
 			said := sync.OnceFunc(ready.Done)
 			defer said()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // Faults are what a Chaos does to a switch beyond what Hands do.
@@ -183,7 +184,7 @@ func (c *chaos) call(i int) {
 func (c *chaos) quiet() {
 	c.Helper()
 	var why string
-	for deadline := time.Now().Add(hang); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(wait.Limit); ; time.Sleep(10 * time.Millisecond) {
 		if why = c.lie(); why == "" {
 			break
 		}
@@ -201,7 +202,7 @@ func (c *chaos) lie() string {
 		if s == nil {
 			return fmt.Sprintf("mux %d is not served", i)
 		}
-		ctx, cancel := context.WithTimeout(c.Context(), hang)
+		ctx, cancel := context.WithTimeout(c.Context(), wait.Limit)
 		sight, err := c.sw.Read(ctx, bridgeName(i))
 		cancel()
 		if err != nil || sight.Err != nil || sight.Rejected != "" || sight.Flushed || sight.Building || sight.Mux != s.Mux {
@@ -213,10 +214,8 @@ func (c *chaos) lie() string {
 		if len(s.Conditions) > 0 {
 			continue
 		}
-		for from, want := range packets(i, s.State) {
-			if got := c.hands.Packet(c, bridgeName(i), from); !slices.Equal(got, want) {
-				return fmt.Sprintf("mux %d: %v, but a packet from %s comes out at %v", i, s.State, from, got)
-			}
+		if astray := c.packets().Astray(muxOf(i), s.State.Active.String(), Names(s.State.Dropped)...); astray != "" {
+			return fmt.Sprintf("mux %d: %s", i, astray)
 		}
 	}
 	return ""

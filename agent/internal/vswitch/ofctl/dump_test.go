@@ -2,6 +2,7 @@ package ofctl
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -17,18 +18,18 @@ func TestParseDump(t *testing.T) {
 	}{
 		{"upstream", stats + "in_port=1 actions=output:3,output:2", cable.NewFlow(1, 2, 3)},
 		{"downstream", stats + "in_port=3 actions=output:1", cable.NewFlow(3, 1)},
-		{"drop", stats + "reset_counts in_port=3 actions=drop", cable.NewFlow(3)},
+		{"drop", stats + "reset_counts in_port=3 actions=drop", cable.Flow{Priority: 32768, InPort: 3, Flags: 4}},
 		{"everything", stats + "actions=drop", cable.Flow{Priority: 32768}},
 		{"a real priority 0", stats + "priority=0 actions=NORMAL", cable.Flow{Action: cable.Normal}},
 		{"a real priority 0 of our shape", stats + "priority=0,in_port=3 actions=output:1", cable.Flow{InPort: 3, Out: [2]uint32{1}}},
 		{"local port", stats + "in_port=LOCAL actions=LOCAL", cable.Flow{Priority: 32768, InPort: 0xfffffffe, Action: "LOCAL"}},
 		{
 			"other table", "cookie=0x5, duration=1s, table=4, n_packets=0, n_bytes=0, send_flow_rem priority=5 actions=write_actions(output:2),goto_table:5",
-			cable.Flow{Table: 4, Priority: 5, Action: "write_actions(output:2),goto_table:5"},
+			cable.Flow{Table: 4, Priority: 5, Flags: cable.FlagSendFlowRem, Action: "write_actions(output:2),goto_table:5"},
 		},
 		{
 			"timeouts and flags", stats + "idle_timeout=60, hard_timeout=90, idle_age=3, hard_age=4, importance=2, send_flow_rem check_overlap in_port=3 actions=output:1",
-			cable.NewFlow(3, 1),
+			cable.Flow{Priority: 32768, InPort: 3, Out: [2]uint32{1}, IdleTimeout: 60, HardTimeout: 90, Flags: 3},
 		},
 		{
 			"protocol", stats + "priority=5,ip,in_port=3 actions=output:1",
@@ -63,10 +64,26 @@ func TestParseDump(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			text := "OFPST_FLOW reply (OF1.4) (xid=0x2):\n" + tt.line + "\nOFPST_FLOW reply (OF1.4) (xid=0x2):\n"
 			got, err := parseDump([]byte(text))
-			if diff := cmp.Diff([]cable.Flow{tt.want}, got); diff != "" || err != nil {
+			if diff := cmp.Diff([]cable.Flow{tt.want}, flows(got)); diff != "" || err != nil {
 				t.Errorf("error %v, flows (-want +got):\n%s", err, diff)
 			}
 		})
+	}
+}
+
+func flows(entries []cable.Entry) []cable.Flow {
+	var flows []cable.Flow
+	for _, e := range entries {
+		flows = append(flows, e.Flow)
+	}
+	return flows
+}
+
+func TestParseDumpReadsWhatChanges(t *testing.T) {
+	got, err := parseDump([]byte(" cookie=0x6d75000000000abc, duration=3.59s, table=0, n_packets=7, n_bytes=420, in_port=3 actions=output:1"))
+	want := []cable.Entry{{Flow: cable.NewFlow(3, 1), Cookie: cable.NewCookie(cable.Base, 0xabc), Age: 3590 * time.Millisecond, Packets: 7}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("error %v, flows (-want +got):\n%s", err, diff)
 	}
 }
 

@@ -16,11 +16,10 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch/ofctl"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-const hangLimit = time.Minute
 
 // fakeOfctl puts a shell script in the place of ovs-ofctl. $dir is a folder of its own.
 func fakeOfctl(t *testing.T, script string) (dir string) {
@@ -47,7 +46,7 @@ func apply(t *testing.T, c *ofctl.Client, updates ...cable.Update) []error {
 		select {
 		case a := <-answers:
 			errs[a.i] = a.err
-		case <-time.After(hangLimit):
+		case <-time.After(wait.Limit):
 			t.Fatal("an update was never answered")
 		}
 	}
@@ -56,16 +55,16 @@ func apply(t *testing.T, c *ofctl.Client, updates ...cable.Update) []error {
 
 var (
 	ports = cable.Ports{cable.NIC: {Name: "mu0", Number: 1}, cable.Upper: {Name: "u", Number: 2}, cable.Lower: {Name: "l", Number: 3}}
-	upper = ports.Want(cable.State{})
-	lower = ports.Want(cable.State{Active: cable.LowerToR})
+	upper = ports.Program(cable.State{}, 0)
+	lower = ports.Program(cable.State{Active: cable.LowerToR}, 0)
 )
 
 // TestBundle checks what ovs-ofctl is told, and that what would concern packets from everywhere is never told it.
 func TestBundle(t *testing.T) {
 	dir := fakeOfctl(t, `echo "$@" >>$dir/args; cat >>$dir/bundle`)
 	c := ofctl.New(ofctl.Config{RunDir: "/run/x"})
-	const adds = "add priority=32768,in_port=1,table=0,idle_timeout=0,actions=output:2,output:3\n" +
-		"add priority=32768,in_port=3,table=0,idle_timeout=0,actions=output:1\n"
+	const adds = "add priority=32768,in_port=1,table=0,idle_timeout=0,cookie=0x6d75000000000000,actions=output:2,output:3\n" +
+		"add priority=32768,in_port=3,table=0,idle_timeout=0,cookie=0x6d75000000000000,actions=output:1\n"
 	foreign := cable.NewFlow(2, 1)
 	foreign.Match = "ip"
 	for _, tt := range []struct {
@@ -77,12 +76,12 @@ func TestBundle(t *testing.T) {
 		{"nobody knows what stands", cable.Update{Want: lower}, "delete table=255\n" + adds},
 		{
 			"drop",
-			cable.Update{Want: ports.Want(cable.State{Active: cable.LowerToR, Dropped: cable.AllRoles}), Have: lower, Known: true},
-			"add priority=32768,in_port=1,table=0,idle_timeout=0,actions=drop\nadd priority=32768,in_port=3,table=0,idle_timeout=0,actions=drop\n",
+			cable.Update{Want: ports.Program(cable.State{Active: cable.LowerToR, Dropped: cable.AllRoles}, 0), Have: lower, Known: true},
+			"add priority=32768,in_port=1,table=0,idle_timeout=0,cookie=0x6d75000000000000,actions=drop\nadd priority=32768,in_port=3,table=0,idle_timeout=0,cookie=0x6d75000000000000,actions=drop\n",
 		},
-		{"in-port 0 wanted", cable.Update{Want: [2]cable.Flow{upper[0], cable.NewFlow(0, 1)}}, ""},
-		{"in-port 0 to delete", cable.Update{Want: lower, Have: [2]cable.Flow{upper[0], {Priority: 32768}}, Known: true}, ""},
-		{"flow that no mux has", cable.Update{Want: [2]cable.Flow{upper[0], foreign}}, ""},
+		{"in-port 0 wanted", cable.Update{Want: cable.Program{upper[0], {Flow: cable.NewFlow(0, 1)}}}, ""},
+		{"in-port 0 to delete", cable.Update{Want: lower, Have: cable.Program{upper[0], {Flow: cable.Flow{Priority: 32768}}}, Known: true}, ""},
+		{"flow that no mux has", cable.Update{Want: cable.Program{upper[0], {Flow: foreign}}}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, f := range []string{"args", "bundle"} {
@@ -139,7 +138,7 @@ func TestFailures(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			fakeOfctl(t, tt.script)
-			c := ofctl.New(ofctl.Config{Timeout: hangLimit})
+			c := ofctl.New(ofctl.Config{Timeout: wait.Limit})
 			check := func(err error, want want) {
 				t.Helper()
 				failed, ok := err.(*cable.SwitchError)
@@ -214,7 +213,7 @@ func TestFlowsEndsWithItsContext(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	_, err := ofctl.New(ofctl.Config{Timeout: hangLimit}).Flows(ctx, "br")
+	_, err := ofctl.New(ofctl.Config{Timeout: wait.Limit}).Flows(ctx, "br")
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
@@ -233,7 +232,7 @@ func TestProcessesAreLimited(t *testing.T) {
 	for i := range updates {
 		updates[i] = cable.Update{Bridge: "br", Want: upper}
 	}
-	for _, err := range apply(t, ofctl.New(ofctl.Config{Timeout: hangLimit, Processes: 4}), updates...) {
+	for _, err := range apply(t, ofctl.New(ofctl.Config{Timeout: wait.Limit, Processes: 4}), updates...) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,10 +252,14 @@ func TestProcessesAreLimited(t *testing.T) {
 func TestReadsWhatOthersWrote(t *testing.T) {
 	o := ovstest.Start(t)
 	m := o.AddMux("br", "mu0", "u", "l")
-	c := ofctl.New(ofctl.Config{RunDir: o.RunDir, Timeout: hangLimit})
+	c := ofctl.New(ofctl.Config{RunDir: o.RunDir, Timeout: wait.Limit})
 	check := func(want ...cable.Flow) {
 		t.Helper()
-		got, err := c.Flows(t.Context(), "br")
+		entries, err := c.Flows(t.Context(), "br")
+		var got []cable.Flow
+		for _, e := range entries {
+			got = append(got, e.Flow)
+		}
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("error %v, flows (-want +got):\n%s", err, diff)
 		}
@@ -271,7 +274,7 @@ func TestReadsWhatOthersWrote(t *testing.T) {
 			Priority: 3, InPort: 0xfffffffe, Match: "tcp,tp_dst=0x50/0xfff0", Action: "CONTROLLER:100",
 		},
 		"table=7,cookie=0x8,idle_timeout=60,send_flow_rem,ct_state=+trk+est,actions=drop": {
-			Table: 7, Priority: 32768, Match: "ct_state=+est+trk",
+			Table: 7, Priority: 32768, Match: "ct_state=+est+trk", IdleTimeout: 60, Flags: cable.FlagSendFlowRem,
 		},
 	} {
 		o.Ofctl("del-flows", "br")

@@ -27,9 +27,9 @@ func BenchmarkToggleAll(b *testing.B) {
 			limit := newLimit(b, o, muxes)
 
 			// OVS gives all these bridges the same port numbers, in some order.
-			states := [2][2]cable.Flow{
-				{cable.NewFlow(1, 2, 3), cable.NewFlow(2, 1)},
-				{cable.NewFlow(1, 2, 3), cable.NewFlow(3, 1)},
+			states := [2]cable.Program{
+				program(cable.NewFlow(1, 2, 3), cable.NewFlow(2, 1)),
+				program(cable.NewFlow(1, 2, 3), cable.NewFlow(3, 1)),
 			}
 			batch := func(from, to int, known bool) []cable.Update {
 				updates := make([]cable.Update, n)
@@ -139,8 +139,8 @@ func BenchmarkToggleOne(b *testing.B) {
 	defer c.Close()
 	u := cable.Update{
 		Bridge: m.Bridge, Known: true,
-		Have: [2]cable.Flow{cable.NewFlow(1, 2, 3), cable.NewFlow(2, 1)},
-		Want: [2]cable.Flow{cable.NewFlow(1, 2, 3), cable.NewFlow(3, 1)},
+		Have: program(cable.NewFlow(1, 2, 3), cable.NewFlow(2, 1)),
+		Want: program(cable.NewFlow(1, 2, 3), cable.NewFlow(3, 1)),
 	}
 	var toggles, barriers []time.Duration
 	for b.Loop() {

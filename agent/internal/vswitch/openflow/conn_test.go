@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 func TestDialToABridgeOfOtherVersions(t *testing.T) {
@@ -34,7 +35,7 @@ func TestDialToABridgeOfOtherVersions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := (&peer{hello: hello}).start(t)
-			_, err := Dial(hang(t), p.path)
+			_, err := Dial(wait.Context(t), p.path)
 			var excluded *VersionError
 			if !errors.As(err, &excluded) || !strings.Contains(err.Error(), "ovs-vsctl clear bridge br0 protocols") {
 				t.Errorf("error %v, want one with the command that mends it", err)
@@ -48,7 +49,7 @@ func TestDialToABridgeOfOtherVersions(t *testing.T) {
 		"bad element": {6, typeHello, 0, 12, 0, 0, 0, 9, 0, 1, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := (&peer{hello: hello}).start(t).dial().Barrier(hang(t)); err != nil {
+			if err := (&peer{hello: hello}).start(t).dial().Barrier(wait.Context(t)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -109,7 +110,7 @@ func TestDialWaitsForAPlaceInTheQueue(t *testing.T) {
 	}
 	connected := make(chan error, 1)
 	go func() {
-		sock, err := connect(hang(t), p.path)
+		sock, err := connect(wait.Context(t), p.path)
 		if err == nil {
 			sock.Close()
 		}
@@ -168,8 +169,8 @@ func TestSplitAnswer(t *testing.T) {
 		}
 		return true
 	}}).start(t)
-	got, err := p.dial().Flows(hang(t))
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+	got, err := p.dial().Flows(wait.Context(t))
+	if diff := cmp.Diff(want, plain(got)); diff != "" || err != nil {
 		t.Errorf("error %v, flows (-want +got):\n%s", err, diff)
 	}
 }
@@ -182,14 +183,14 @@ func TestLongAndBrokenAnswers(t *testing.T) {
 	}
 	p := (&peer{flows: flows}).start(t)
 	c := p.dial()
-	got, err := c.Flows(hang(t))
-	if diff := cmp.Diff(flows, got); diff != "" || err != nil {
+	got, err := c.Flows(wait.Context(t))
+	if diff := cmp.Diff(flows, plain(got)); diff != "" || err != nil {
 		t.Errorf("error %v, flows (-want +got):\n%s", err, diff)
 	}
-	if _, err := c.Ports(hang(t)); err == nil { // the peer sends flow statistics for anything
+	if _, err := c.Ports(wait.Context(t)); err == nil { // the peer sends flow statistics for anything
 		t.Error("flow statistics passed for port descriptions")
 	}
-	if err := c.Barrier(hang(t)); err != nil {
+	if err := c.Barrier(wait.Context(t)); err != nil {
 		t.Errorf("the connection is gone: %v", err)
 	}
 }
@@ -205,7 +206,7 @@ func TestGarbageEndsTheConnection(t *testing.T) {
 			p.mu.Lock()
 			p.conns[0].Write(garbage)
 			p.mu.Unlock()
-			for c.Barrier(hang(t)) == nil { // answered before the garbage was seen
+			for c.Barrier(wait.Context(t)) == nil { // answered before the garbage was seen
 			}
 			if c.Alive() {
 				t.Error("the connection lives on")
@@ -227,17 +228,17 @@ func TestUnreadSocket(t *testing.T) {
 	c := p.dial()
 	asked := make(chan error, 1)
 	go func() {
-		_, err := c.Flows(hang(t))
+		_, err := c.Flows(wait.Context(t))
 		asked <- err
 	}()
 	receive(t, stuck)
 
-	u := cable.Update{Want: [2]cable.Flow{cable.NewFlow(1, 2), cable.NewFlow(2, 1)}}
+	u := cable.Update{Want: program(cable.NewFlow(1, 2), cable.NewFlow(2, 1))}
 	answers := make(chan error, 100_000)
 	sent := 0
 	var err error
 	for err == nil && sent < cap(answers) {
-		if err = c.Start(u, time.Now().Add(hangLimit), func(err error) { answers <- err }); err == nil {
+		if err = c.Start(u, time.Now().Add(wait.Limit), func(err error) { answers <- err }); err == nil {
 			sent++
 		}
 	}
@@ -261,7 +262,7 @@ func TestCloseAnswersWhoeverWaits(t *testing.T) {
 	}}).start(t)
 	c := p.dial()
 	answers := make(chan error, 1)
-	if err := c.Start(cable.Update{Want: [2]cable.Flow{cable.NewFlow(1), cable.NewFlow(2)}}, time.Now().Add(hangLimit), func(err error) { answers <- err }); err != nil {
+	if err := c.Start(cable.Update{Want: program(cable.NewFlow(1), cable.NewFlow(2))}, time.Now().Add(wait.Limit), func(err error) { answers <- err }); err != nil {
 		t.Fatal(err)
 	}
 	c.Close()

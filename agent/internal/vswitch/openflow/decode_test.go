@@ -46,7 +46,7 @@ func TestUnknownPartsBecomeText(t *testing.T) {
 			t.Errorf("%s: flows %v, error %v", name, got, err)
 			continue
 		}
-		if diff := cmp.Diff(c.want, got[0]); diff != "" {
+		if diff := cmp.Diff(c.want, got[0].Flow); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -153,10 +153,10 @@ func decode(t *testing.T, m message) {
 		checkForeign(t, entries)
 		flows, _ := parseFlows(nil, entries)
 		for _, flow := range flows {
-			if addable(flow) != nil {
+			if addable(&flow.Flow) != nil {
 				continue
 			}
-			again, err := parseFlows(nil, appendFlowStats(nil, flow))
+			again, err := parseFlows(nil, appendEntryStats(nil, &flow))
 			if err != nil || len(again) != 1 || again[0] != flow {
 				t.Errorf("%v is written and read as %v, error %v", flow, again, err)
 			}

@@ -2,7 +2,6 @@ package openflow
 
 import (
 	"encoding/hex"
-	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -12,18 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/internal/lack"
 )
 
 // ofpPrint returns what Open vSwitch's own decoder reads in a message.
 func ofpPrint(t *testing.T, b []byte) string {
 	t.Helper()
-	path, err := exec.LookPath("ovs-ofctl")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip("ovs-ofctl is not installed: apt-get install openvswitch-switch")
-	}
+	path := lack.Program(t, "ovs-ofctl", "apt-get install openvswitch-switch")
 	out, err := exec.CommandContext(t.Context(), path, "ofp-print", hex.EncodeToString(b)).CombinedOutput()
 	if err != nil {
 		t.Fatalf("ovs-ofctl ofp-print: %v\n%s", err, out)
@@ -32,7 +26,7 @@ func ofpPrint(t *testing.T, b []byte) string {
 }
 
 func TestMessagesReadByOVS(t *testing.T) {
-	bundled := func(command uint8, f cable.Flow) []byte { return appendBundled(nil, 14, 5, command, f) }
+	bundled := func(command uint8, f cable.Flow) []byte { return appendBundled(nil, 14, 5, command, &cable.Entry{Flow: f}) }
 	const inBundle = "OFPT_BUNDLE_ADD_MESSAGE (OF1.4) (xid=0xe):\n bundle_id=0x5 flags=atomic ordered\nOFPT_FLOW_MOD (OF1.4) (xid=0xe): "
 	for name, c := range map[string]struct {
 		message []byte
@@ -49,12 +43,20 @@ func TestMessagesReadByOVS(t *testing.T) {
 		"open":                    {appendBundleControl(nil, 13, 5, bundleOpen), "OFPT_BUNDLE_CONTROL (OF1.4) (xid=0xd):\n bundle_id=0x5 type=OPEN_REQUEST flags=atomic ordered"},
 		"commit":                  {appendBundleControl(nil, 13, 5, bundleCommit), "OFPT_BUNDLE_CONTROL (OF1.4) (xid=0xd):\n bundle_id=0x5 type=COMMIT_REQUEST flags=atomic ordered"},
 		"discard":                 {appendBundleControl(nil, 13, 5, bundleDiscard), "OFPT_BUNDLE_CONTROL (OF1.4) (xid=0xd):\n bundle_id=0x5 type=DISCARD_REQUEST flags=atomic ordered"},
-		"flush":                   {bundled(flowDelete, everything), inBundle + "DEL table:255 priority=0 actions=drop"},
+		"flush":                   {bundled(flowDelete, everything.Flow), inBundle + "DEL table:255 priority=0 actions=drop"},
 		"delete":                  {bundled(flowDeleteStrict, cable.NewFlow(3)), inBundle + "DEL_STRICT in_port=3 actions=drop"},
 		"delete any":              {bundled(flowDeleteStrict, cable.Flow{Table: 3, Priority: 9}), inBundle + "DEL_STRICT table:3 priority=9 actions=drop"},
 		"add a drop":              {bundled(flowAdd, cable.NewFlow(3)), inBundle + "ADD in_port=3 actions=drop"},
 		"add":                     {bundled(flowAdd, cable.NewFlow(3, 1)), inBundle + "ADD in_port=3 actions=output:1"},
 		"add two":                 {bundled(flowAdd, cable.NewFlow(3, 65279, 1)), inBundle + "ADD in_port=3 actions=output:1,output:65279"},
+		"add with all it may bear": {
+			appendBundled(nil, 14, 5, flowAdd, &cable.Entry{
+				Flow:   cable.Flow{Priority: 7, InPort: 3, Out: [2]uint32{1}, IdleTimeout: 5, HardTimeout: 60, Flags: cable.FlagSendFlowRem},
+				Cookie: cable.NewCookie(cable.Base, 0xabc),
+			}),
+			inBundle + "ADD priority=7,in_port=3 cookie:0x6d75000000000abc idle:5 hard:60 send_flow_rem actions=output:1",
+		},
+		"placeholder":             {bundled(flowAdd, cable.NewFlow(cable.Local)), inBundle + "ADD in_port=LOCAL actions=drop"},
 		"delete keeps no outputs": {bundled(flowDeleteStrict, cable.NewFlow(3, 1)), inBundle + "DEL_STRICT in_port=3 actions=drop"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,9 +85,9 @@ func messages(t *testing.T, b []byte) (all []message, printed string) {
 
 func TestUpdateIsOneBundle(t *testing.T) {
 	up := cable.NewFlow(1, 2, 3)
-	upperActive := [2]cable.Flow{up, cable.NewFlow(2, 1)}
-	lowerActive := [2]cable.Flow{up, cable.NewFlow(3, 1)}
-	nicDropped := [2]cable.Flow{up, cable.NewFlow(2)}
+	upperActive := program(up, cable.NewFlow(2, 1))
+	lowerActive := program(up, cable.NewFlow(3, 1))
+	nicDropped := program(up, cable.NewFlow(2))
 	foreign := cable.Flow{InPort: 2, Match: "tcp", Out: [2]uint32{1}}
 
 	for name, c := range map[string]struct {
@@ -94,19 +96,19 @@ func TestUpdateIsOneBundle(t *testing.T) {
 	}{
 		"toggle": {
 			cable.Update{Want: lowerActive, Have: upperActive, Known: true},
-			[]string{"DEL_STRICT in_port=2 actions=drop", "ADD in_port=3 actions=output:1"},
+			[]string{"DEL_STRICT in_port=2 actions=drop", "ADD in_port=3 cookie:0x6d75000000000000 actions=output:1"},
 		},
 		"drop": {
 			cable.Update{Want: nicDropped, Have: upperActive, Known: true},
-			[]string{"ADD in_port=2 actions=drop"},
+			[]string{"ADD in_port=2 cookie:0x6d75000000000000 actions=drop"},
 		},
 		"nobody knows what stands there": {
 			cable.Update{Want: upperActive},
-			[]string{"DEL table:255 priority=0 actions=drop", "ADD in_port=1 actions=output:2,output:3", "ADD in_port=2 actions=output:1"},
+			[]string{"DEL table:255 priority=0 actions=drop", "ADD in_port=1 cookie:0x6d75000000000000 actions=output:2,output:3", "ADD in_port=2 cookie:0x6d75000000000000 actions=output:1"},
 		},
 		"a flow that cannot be named": {
-			cable.Update{Want: upperActive, Have: [2]cable.Flow{up, foreign}, Known: true},
-			[]string{"DEL table:255 priority=0 actions=drop", "ADD in_port=1 actions=output:2,output:3", "ADD in_port=2 actions=output:1"},
+			cable.Update{Want: upperActive, Have: program(up, foreign), Known: true},
+			[]string{"DEL table:255 priority=0 actions=drop", "ADD in_port=1 cookie:0x6d75000000000000 actions=output:2,output:3", "ADD in_port=2 cookie:0x6d75000000000000 actions=output:1"},
 		},
 		"nothing to do": {cable.Update{Want: upperActive, Have: upperActive, Known: true}, nil},
 	} {
@@ -151,7 +153,7 @@ func TestUpdateRefusesWhatNoMuxHas(t *testing.T) {
 	good := cable.NewFlow(1, 2)
 	for name, bad := range map[string]cable.Flow{
 		"no in-port":            cable.NewFlow(0, 1),
-		"reserved in-port":      cable.NewFlow(portLocal, 1),
+		"reserved in-port":      cable.NewFlow(portNormal, 1),
 		"reserved output":       cable.NewFlow(1, portNormal),
 		"second output alone":   {InPort: 1, Out: [2]uint32{0, 2}},
 		"more in the match":     {InPort: 1, Match: "tcp"},
@@ -159,7 +161,7 @@ func TestUpdateRefusesWhatNoMuxHas(t *testing.T) {
 		"a table that is all":   {InPort: 1, Table: allTables},
 		"number above the last": cable.NewFlow(1, lastPort+1),
 	} {
-		frames, _, err := appendUpdate(nil, 1, cable.Update{Want: [2]cable.Flow{good, bad}})
+		frames, _, err := appendUpdate(nil, 1, cable.Update{Want: program(good, bad)})
 		if err == nil || len(frames) > 0 {
 			t.Errorf("%s: error %v, %d bytes to send, want an error and nothing", name, err, len(frames))
 		}
@@ -168,7 +170,7 @@ func TestUpdateRefusesWhatNoMuxHas(t *testing.T) {
 
 func TestEncodingDoesNotAllocate(t *testing.T) {
 	buf := make([]byte, 0, 512)
-	f := cable.NewFlow(1, 2, 3)
+	f := &cable.Entry{Flow: cable.NewFlow(1, 2, 3)}
 	if n := testing.AllocsPerRun(100, func() {
 		b := appendBundleControl(buf, 1, 1, bundleOpen)
 		b = appendBundled(b, 2, 1, flowDeleteStrict, f)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // follow follows a bridge until the test ends, and returns what counts the calls.
@@ -34,7 +35,7 @@ func follow(t *testing.T, p *Pool, bridge string) *atomic.Int64 {
 // waitMore waits until there were more calls than before, and returns how many there are then.
 func waitMore(t *testing.T, what string, told *atomic.Int64, before int64) int64 {
 	t.Helper()
-	for ctx := hang(t); ; time.Sleep(time.Millisecond) {
+	for ctx := wait.Context(t); ; time.Sleep(time.Millisecond) {
 		if now := told.Load(); now > before {
 			return now
 		}
@@ -84,7 +85,7 @@ func TestFollowOVS(t *testing.T) {
 		n = waitMore(t, act.what, told, n)
 		// What came with it is told before the barrier is answered.
 		if c, err := pool.conn(t.Context(), m.Bridge); err == nil {
-			_ = c.Barrier(hang(t))
+			_ = c.Barrier(wait.Context(t))
 		}
 	}
 }
@@ -94,13 +95,13 @@ func TestMonitorPausesAndResumes(t *testing.T) {
 	o := ovstest.Start(t)
 	m := o.AddMuxes("vms1", 1)[0]
 	pool := newPool(t, o.RunDir, 0)
-	c, err := pool.conn(hang(t), m.Bridge)
+	c, err := pool.conn(wait.Context(t), m.Bridge)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var told atomic.Int64
 	reading := make(chan struct{})
-	if err := c.Monitor(hang(t), func() { told.Add(1); <-reading }); err != nil {
+	if err := c.Monitor(wait.Context(t), func() { told.Add(1); <-reading }); err != nil {
 		t.Fatal(err)
 	}
 	const flows = 20000 // more than a socket and OVS's own queue hold
@@ -114,7 +115,7 @@ func TestMonitorPausesAndResumes(t *testing.T) {
 		t.Fatalf("told %d times while the first call has not come back", n)
 	}
 	close(reading)
-	if err := c.Barrier(hang(t)); err != nil {
+	if err := c.Barrier(wait.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	if got := told.Load(); got >= flows {
@@ -144,7 +145,7 @@ func TestFollowAnOVSWithoutMonitor(t *testing.T) {
 	}}).start(t)
 	pool := newPool(t, p.dir(), 0)
 	var refused *Error
-	if err := pool.Follow(hang(t), "br0", func() {}); !errors.As(err, &refused) || refused.Name() != "OFPBRC_BAD_STAT" {
+	if err := pool.Follow(wait.Context(t), "br0", func() {}); !errors.As(err, &refused) || refused.Name() != "OFPBRC_BAD_STAT" {
 		t.Errorf("error %v, want OFPBRC_BAD_STAT", err)
 	}
 	if _, err := pool.Flows(t.Context(), "br0"); err != nil {

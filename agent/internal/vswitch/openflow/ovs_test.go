@@ -13,13 +13,16 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+	"github.com/sonic-mux/terraform-provider-mux/internal/cabletest"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // wanted returns the flows of a mux on a real switch, with one side active.
-func wanted(o *ovstest.OVS, m ovstest.Mux, side cable.Side) [2]cable.Flow {
+func wanted(o *ovstest.OVS, m ovstest.Mux, side cable.Side) cable.Program {
 	n := o.Ports(m.Bridge)
-	return cable.Ports{{Number: n[m.NIC]}, {Number: n[m.Upper]}, {Number: n[m.Lower]}}.Want(cable.State{Active: side})
+	return cable.Ports{{Number: n[m.NIC]}, {Number: n[m.Upper]}, {Number: n[m.Lower]}}.Program(cable.State{Active: side}, 0)
 }
 
 func mustApply(t *testing.T, p *Pool, updates ...cable.Update) {
@@ -32,21 +35,13 @@ func mustApply(t *testing.T, p *Pool, updates ...cable.Update) {
 }
 
 // checkFlowsOf compares what the pool reads with want.
-func checkFlowsOf(t *testing.T, p *Pool, bridge string, want [2]cable.Flow) {
+func checkFlowsOf(t *testing.T, p *Pool, bridge string, want cable.Program) {
 	t.Helper()
 	got, err := p.Flows(t.Context(), bridge)
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkFlows(t, got, [2]cable.Flow{want[0], want[1]})
-}
-
-func checkTrace(t *testing.T, o *ovstest.OVS, bridge, in string, want ...string) {
-	t.Helper()
-	slices.Sort(want)
-	if got := o.Trace(bridge, in); !slices.Equal(got, want) {
-		t.Errorf("%s: a packet from %s comes out at %q, want %q", bridge, in, got, want)
-	}
+	checkFlows(t, plain(got), slices.Clone(want))
 }
 
 func TestToggleOnOVS(t *testing.T) {
@@ -63,16 +58,12 @@ func TestToggleOnOVS(t *testing.T) {
 	mustApply(t, pool, first...)
 	for i, m := range muxes {
 		checkFlowsOf(t, pool, m.Bridge, first[i].Want)
-		checkTrace(t, o, m.Bridge, m.NIC, m.Upper, m.Lower)
-		checkTrace(t, o, m.Bridge, m.Upper, m.NIC)
-		checkTrace(t, o, m.Bridge, m.Lower)
+		cabletest.Switch(o.Trace).Check(t, m, api.UpperToR)
 	}
 	mustApply(t, pool, second...)
 	for i, m := range muxes {
 		checkFlowsOf(t, pool, m.Bridge, second[i].Want)
-		checkTrace(t, o, m.Bridge, m.NIC, m.Upper, m.Lower)
-		checkTrace(t, o, m.Bridge, m.Upper)
-		checkTrace(t, o, m.Bridge, m.Lower, m.NIC)
+		cabletest.Switch(o.Trace).Check(t, m, api.LowerToR)
 	}
 	// The bundle of a change that changes nothing is empty.
 	mustApply(t, pool, cable.Update{Bridge: muxes[0].Bridge, Have: second[0].Want, Want: second[0].Want, Known: true})
@@ -94,7 +85,7 @@ func TestOVSRefusesACommit(t *testing.T) {
 		t.Errorf("%#v, want OFPFMFC_TABLE_FULL, not Unknown and not Retryable", failed)
 	}
 	checkFlowsOf(t, pool, m.Bridge, upper)
-	checkTrace(t, o, m.Bridge, m.Upper, m.NIC)
+	cabletest.Switch(o.Trace).Check(t, m, api.UpperToR)
 
 	o.Vsctl("clear", "Bridge", m.Bridge, "flow_tables")
 	mustApply(t, pool, toggle)
@@ -107,7 +98,7 @@ func TestOVSExcludesTheVersion(t *testing.T) {
 	pool := newPool(t, o.RunDir, 0)
 	for _, protocols := range []string{"OpenFlow10", "OpenFlow13", "OpenFlow15", "OpenFlow10,OpenFlow15"} {
 		o.Vsctl("set", "Bridge", m.Bridge, "protocols="+protocols)
-		_, err := Dial(hang(t), filepath.Join(o.RunDir, m.Bridge+".mgmt"))
+		_, err := Dial(wait.Context(t), filepath.Join(o.RunDir, m.Bridge+".mgmt"))
 		if _, ok := errors.AsType[*VersionError](err); !ok {
 			t.Errorf("%s: error %v, want a *VersionError", protocols, err)
 			continue
@@ -137,7 +128,7 @@ func TestVswitchdRestarts(t *testing.T) {
 	}
 	o.Vswitchd.Start()
 	got, err := pool.Flows(t.Context(), m.Bridge)
-	if diff := gocmp.Diff([]cable.Flow{{Action: cable.Normal}}, got); diff != "" || err != nil {
+	if diff := gocmp.Diff([]cable.Flow{{Action: cable.Normal}}, plain(got)); diff != "" || err != nil {
 		t.Errorf("error %v, flows (-want +got):\n%s", err, diff)
 	}
 	mustApply(t, pool, u)
@@ -170,7 +161,7 @@ func TestVswitchdHangs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkFlows(t, got, u.Want)
+		checkFlows(t, plain(got), u.Want)
 		break
 	}
 }
@@ -178,12 +169,12 @@ func TestVswitchdHangs(t *testing.T) {
 func TestPortsOfOVS(t *testing.T) {
 	o := ovstest.Start(t)
 	m := o.AddMuxes("vms1", 1)[0]
-	c, err := Dial(hang(t), filepath.Join(o.RunDir, m.Bridge+".mgmt"))
+	c, err := Dial(wait.Context(t), filepath.Join(o.RunDir, m.Bridge+".mgmt"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	ports, err := c.Ports(hang(t))
+	ports, err := c.Ports(wait.Context(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,14 +236,14 @@ func TestForeignFlows(t *testing.T) {
 		o.Ofctl("del-flows", m.Bridge)
 		o.Ofctl("-OOpenFlow14", "add-flow", m.Bridge, flow)
 		got, err := pool.Flows(t.Context(), m.Bridge)
-		if diff := gocmp.Diff([]cable.Flow{want}, got); diff != "" || err != nil {
+		if diff := gocmp.Diff([]cable.Flow{want}, plain(got)); diff != "" || err != nil {
 			t.Errorf("%s: error %v, flows (-want +got):\n%s", flow, err, diff)
 		}
 		if want.Action == "" {
 			continue // ports in ascending order, which is not always that of the text
 		}
 		printed := sortedWords(o.Ofctl("-OOpenFlow14", "--no-names", "--no-stats", "dump-flows", m.Bridge))
-		if diff := gocmp.Diff(printed, sortedWords(strings.ReplaceAll(want.String(), "in_port=4294967294", "in_port=LOCAL"))); diff != "" {
+		if diff := gocmp.Diff(printed, sortedWords(want.String())); diff != "" {
 			t.Errorf("words (-ovs-ofctl +ours):\n%s", diff)
 		}
 	}
@@ -262,7 +253,7 @@ func TestForeignFlows(t *testing.T) {
 	o.Ofctl("-OOpenFlow14", "add-flow", m.Bridge, "ct_state=+trk+est,actions=resubmit(,3)")
 	got, err := pool.Flows(t.Context(), m.Bridge)
 	want := []cable.Flow{{Priority: 32768, Match: "oxm_0x0001_105=0x00000022/0x00000022", Action: "experimenter(0x2320,000efff803000000)"}}
-	if diff := gocmp.Diff(want, got); diff != "" || err != nil {
+	if diff := gocmp.Diff(want, plain(got)); diff != "" || err != nil {
 		t.Errorf("error %v, flows (-want +got):\n%s", err, diff)
 	}
 }

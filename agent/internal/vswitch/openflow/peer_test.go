@@ -11,10 +11,8 @@ import (
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
-
-// hangLimit ends a test that hangs. No test waits for it.
-const hangLimit = time.Minute
 
 // A peer plays ovs-vswitchd for one bridge, in the ways in which the real one cannot be brought to misbehave. It holds
 // flows, and treats bundles as OVS 3.1 does: a message that is refused when it is added is left out, the rest is committed.
@@ -224,12 +222,21 @@ func multipartReply(xid uint32, kind uint16, more bool) []byte {
 }
 
 // appendFlowStats appends the statistics of a flow of a mux's shape.
-func appendFlowStats(b []byte, f cable.Flow) []byte {
-	mod := appendFlowMod(nil, 0, flowAdd, f)
+func appendFlowStats(b []byte, f cable.Flow) []byte { return appendEntryStats(b, &cable.Entry{Flow: f}) }
+
+func appendEntryStats(b []byte, e *cable.Entry) []byte {
+	mod := appendFlowMod(nil, 0, flowAdd, e)
 	start := len(b)
 	b = append(b, make([]byte, flowStatsLen)...)
-	b[start+2] = f.Table
-	be.PutUint16(b[start+12:], f.Priority)
+	b[start+2] = e.Table
+	be.PutUint32(b[start+4:], uint32(e.Age/time.Second))
+	be.PutUint32(b[start+8:], uint32(e.Age%time.Second))
+	be.PutUint16(b[start+12:], e.Priority)
+	be.PutUint16(b[start+14:], e.IdleTimeout)
+	be.PutUint16(b[start+16:], e.HardTimeout)
+	be.PutUint16(b[start+18:], e.Flags)
+	be.PutUint64(b[start+24:], uint64(e.Cookie))
+	be.PutUint64(b[start+32:], e.Packets)
 	b = append(b, mod[48:]...)
 	be.PutUint16(b[start:], uint16(len(b)-start))
 	return b
@@ -238,19 +245,12 @@ func appendFlowStats(b []byte, f cable.Flow) []byte {
 // dial connects to the peer, and closes the connection when the test ends.
 func (p *peer) dial() *Conn {
 	p.t.Helper()
-	c, err := Dial(hang(p.t), p.path)
+	c, err := Dial(wait.Context(p.t), p.path)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(c.Close)
 	return c
-}
-
-// hang returns a context that ends only when the test hangs.
-func hang(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), hangLimit)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 // within returns a context that ends soon.
@@ -264,7 +264,7 @@ func within(t testing.TB, d time.Duration) context.Context {
 func set(t *testing.T, c *Conn, u cable.Update) error {
 	t.Helper()
 	answer := make(chan error, 1)
-	if err := c.Start(u, time.Now().Add(hangLimit), func(err error) { answer <- err }); err != nil {
+	if err := c.Start(u, time.Now().Add(wait.Limit), func(err error) { answer <- err }); err != nil {
 		t.Fatalf("start: %v", err)
 	}
 	return receive(t, answer)
@@ -275,7 +275,7 @@ func receive[T any](t *testing.T, ch <-chan T) T {
 	select {
 	case v := <-ch:
 		return v
-	case <-time.After(hangLimit):
+	case <-time.After(wait.Limit):
 		t.Fatal("nothing came")
 		panic("not reached")
 	}

@@ -1,23 +1,24 @@
 package openflow
 
 import (
+	"slices"
 	"errors"
 	"io/fs"
 	"net"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // newPool returns a pool that is closed when the test ends. A timeout of 0 ends only what hangs.
 func newPool(t testing.TB, dir string, timeout time.Duration) *Pool {
 	t.Helper()
 	if timeout == 0 {
-		timeout = hangLimit
+		timeout = wait.Limit
 	}
 	p := NewPool(Config{Dir: dir, Timeout: timeout})
 	t.Cleanup(p.Close)
@@ -42,7 +43,7 @@ func apply(t testing.TB, p *Pool, updates ...cable.Update) []error {
 				t.Errorf("update %d was answered twice", a.i)
 			}
 			seen[a.i], errs[a.i] = true, a.err
-		case <-time.After(hangLimit):
+		case <-time.After(wait.Limit):
 			t.Fatalf("answers came only for %v", seen)
 		}
 	}
@@ -61,9 +62,11 @@ func switchError(t testing.TB, err error) *cable.SwitchError {
 
 func TestApplyToManyBridges(t *testing.T) {
 	u := toggle()
-	p := (&peer{flows: slices.Clone(u.Have[:])}).start(t)
+	p := (&peer{flows: plain(u.Have)}).start(t)
 	pool := newPool(t, p.dir(), 0)
 	unfit, missing := u, u
+	unfit.Want = slices.Clone(unfit.Want)
+	unfit.Want = slices.Clone(unfit.Want)
 	unfit.Want[0].InPort = 0
 	missing.Bridge = "br1"
 
@@ -88,13 +91,13 @@ func TestApplyToManyBridges(t *testing.T) {
 
 func TestFlowsOfAPool(t *testing.T) {
 	want := toggle().Have
-	p := (&peer{flows: slices.Clone(want[:])}).start(t)
+	p := (&peer{flows: plain(want)}).start(t)
 	pool := newPool(t, p.dir(), 0)
 	got, err := pool.Flows(t.Context(), "br0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkFlows(t, got, want)
+	checkFlows(t, plain(got), want)
 
 	_, err = pool.Flows(t.Context(), "br1")
 	if failed := switchError(t, err); !errors.Is(failed, fs.ErrNotExist) || !failed.Retryable || failed.Op != "read flows" {
@@ -163,7 +166,7 @@ func TestRedial(t *testing.T) {
 // waitForError tries until there is an error.
 func waitForError(t *testing.T, try func() error) error {
 	t.Helper()
-	ctx := hang(t)
+	ctx := wait.Context(t)
 	for {
 		if err := try(); err != nil {
 			return err

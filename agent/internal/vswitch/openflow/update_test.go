@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // A toggle of a mux whose NIC is port 1 and whose ToRs are 2 and 3.
@@ -20,25 +21,26 @@ func toggle() cable.Update {
 	up := cable.NewFlow(1, 2, 3)
 	return cable.Update{
 		Bridge: "br0",
-		Have:   [2]cable.Flow{up, cable.NewFlow(2, 1)},
-		Want:   [2]cable.Flow{up, cable.NewFlow(3, 1)},
+		Have:   program(up, cable.NewFlow(2, 1)),
+		Want:   program(up, cable.NewFlow(3, 1)),
 		Known:  true,
 	}
 }
 
-func checkFlows(t *testing.T, got []cable.Flow, want [2]cable.Flow) {
+func checkFlows(t *testing.T, got []cable.Flow, want cable.Program) {
 	t.Helper()
 	byPort := func(a, b cable.Flow) int { return cmp.Compare(a.InPort, b.InPort) }
+	wanted := plain(want)
 	slices.SortFunc(got, byPort)
-	slices.SortFunc(want[:], byPort)
-	if diff := gocmp.Diff(want[:], got); diff != "" {
+	slices.SortFunc(wanted, byPort)
+	if diff := gocmp.Diff(wanted, got); diff != "" {
 		t.Errorf("flows (-want +got):\n%s", diff)
 	}
 }
 
 func TestToggle(t *testing.T) {
 	u := toggle()
-	p := (&peer{flows: slices.Clone(u.Have[:])}).start(t)
+	p := (&peer{flows: plain(u.Have)}).start(t)
 	if err := set(t, p.dial(), u); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +51,7 @@ func TestUnfitUpdateSendsNothing(t *testing.T) {
 	p := (&peer{}).start(t)
 	u := toggle()
 	u.Want[1].InPort = 0
-	if err := p.dial().Start(u, time.Now().Add(hangLimit), func(error) { t.Error("done was called") }); !errors.Is(err, errUnfit) {
+	if err := p.dial().Start(u, time.Now().Add(wait.Limit), func(error) { t.Error("done was called") }); !errors.Is(err, errUnfit) {
 		t.Errorf("error %v, want %v", err, errUnfit)
 	}
 }
@@ -72,8 +74,8 @@ func TestRefusedShapeShowsAtDial(t *testing.T) {
 				return nil
 			}}).start(t)
 			before := toggle().Have
-			p.flows = slices.Clone(before[:])
-			_, err := Dial(hang(t), p.path)
+			p.flows = plain(before)
+			_, err := Dial(wait.Context(t), p.path)
 			var refused *Error
 			if !errors.As(err, &refused) || refused.Name() != "OFPFMFC_BAD_COMMAND" {
 				t.Errorf("error %v, want OFPFMFC_BAD_COMMAND", err)
@@ -106,15 +108,15 @@ func TestRefusedUpdate(t *testing.T) {
 	}{
 		"at the commit, which rolls back": {
 			peer:   &peer{fails: &Error{Type: 5, Code: 1}},
-			update: u, words: []string{"set flows on br0: OFPFMFC_TABLE_FULL"}, flows: u.Have[:],
+			update: u, words: []string{"set flows on br0: OFPFMFC_TABLE_FULL"}, flows: plain(u.Have),
 		},
 		"at an add, the delete is committed": {
 			peer:   &peer{refuses: refuseAdds(1)},
-			update: u, words: []string{"OFPBAC_BAD_OUT_PORT"}, flows: u.Have[:],
+			update: u, words: []string{"OFPBAC_BAD_OUT_PORT"}, flows: plain(u.Have),
 		},
 		"at an add, and again when the old flow is restored": {
 			peer:   &peer{refuses: refuseAdds(1, 2)},
-			update: u, words: []string{"OFPBAC_BAD_OUT_PORT", "could not be restored"}, unsure: true, flows: u.Have[:1],
+			update: u, words: []string{"OFPBAC_BAD_OUT_PORT", "could not be restored"}, unsure: true, flows: plain(u.Have[:1]),
 		},
 		"at an add, and nobody knows what stood there": {
 			peer:   &peer{refuses: refuseAdds(1)},
@@ -127,16 +129,16 @@ func TestRefusedUpdate(t *testing.T) {
 				}
 				return false
 			}},
-			update: u, words: []string{"OFPBAC_BAD_OUT_PORT", "could not be read back", errHangUp.Error()}, unsure: true, flows: u.Have[:1],
+			update: u, words: []string{"OFPBAC_BAD_OUT_PORT", "could not be read back", errHangUp.Error()}, unsure: true, flows: plain(u.Have[:1]),
 		},
 		"in words alone, the wanted flows stand": {
-			peer:   &peer{flows: slices.Clone(u.Want[:]), fails: &Error{Type: 17, Code: 14}},
-			update: u, flows: u.Want[:],
+			peer:   &peer{flows: plain(u.Want), fails: &Error{Type: 17, Code: 14}},
+			update: u, flows: plain(u.Want),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.peer.flows == nil {
-				c.peer.flows = slices.Clone(c.update.Have[:])
+				c.peer.flows = plain(c.update.Have)
 			}
 			p := c.peer.start(t)
 			err := set(t, p.dial(), c.update)

@@ -12,7 +12,7 @@ import (
 func callOf(text string) [sha256.Size]byte { return sha256.Sum256([]byte(text)) }
 
 // finish runs a call to its end, and reports whether it had been answered before.
-func finish(t *testing.T, p *requests, id string, answer []byte) (answered bool) {
+func finish(t *testing.T, p *repeats, id string, answer []byte) (answered bool) {
 	t.Helper()
 	q, answered, err := p.begin(context.Background(), id, callOf("x"))
 	if err != nil {
@@ -26,7 +26,7 @@ func finish(t *testing.T, p *requests, id string, answer []byte) (answered bool)
 
 func TestReqIDsAreForgottenAfterTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newRequests()
+		p := newRepeats()
 		finish(t, p, "a", []byte("{}"))
 		time.Sleep(rememberFor)
 		if !finish(t, p, "a", []byte("{}")) {
@@ -40,7 +40,7 @@ func TestReqIDsAreForgottenAfterTenMinutes(t *testing.T) {
 }
 
 func TestMemoryOfReqIDsIsBounded(t *testing.T) {
-	p := newRequests()
+	p := newRepeats()
 	running, _, err := p.begin(t.Context(), "running", callOf("x"))
 	if err != nil {
 		t.Fatal(err)
@@ -61,4 +61,37 @@ func TestMemoryOfReqIDsIsBounded(t *testing.T) {
 	if p.running["running"] != running {
 		t.Error("a call under way was forgotten")
 	}
+}
+
+// A repeat neither runs beside the first call nor is answered before it, and gets its answer.
+func TestRepeatsWaitForTheCallUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newRepeats()
+		first, _, err := p.begin(t.Context(), "a", callOf("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const again = 3
+		answers := make(chan string, again)
+		for range again {
+			go func() {
+				q, answered, err := p.begin(t.Context(), "a", callOf("x"))
+				if err != nil || !answered {
+					answers <- fmt.Sprintf("answered %v, %v", answered, err)
+					return
+				}
+				answers <- string(q.body)
+			}()
+		}
+		synctest.Wait()
+		if len(answers) > 0 {
+			t.Fatalf("%d repeats did not wait: %s", len(answers), <-answers)
+		}
+		p.end("a", first, []byte("first"))
+		for range again {
+			if got := <-answers; got != "first" {
+				t.Errorf("a repeat got %s", got)
+			}
+		}
+	})
 }
