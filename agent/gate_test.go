@@ -99,11 +99,7 @@ func TestStreamsAndWaitsOutliveTheReadTimeout(t *testing.T) {
 	handler := httpapi.New(httpapi.Config{Engines: []*engine.Engine{e}, Log: log})
 	stop := make(chan error, 1)
 	go func() { stop <- e.Run(t.Context()) }()
-	for deadline := time.Now().Add(wait.Limit); e.Ready() != nil; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal(e.Ready())
-		}
-	}
+	wait.Receive(t, "the engine is ready", e.Ready())
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

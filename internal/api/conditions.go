@@ -99,6 +99,21 @@ const (
 	RejectedRefused   = "refused"     // Open vSwitch refuses what the agent asks of it
 )
 
+// CureOfRejection says what makes a usable mux of a bridge that was rejected with a code.
+func CureOfRejection(bridge, code string) string {
+	switch code {
+	case RejectedProtocols:
+		return "ovs-vsctl clear bridge " + bridge + " protocols"
+	case RejectedIndex:
+		return "delete one of the two bridges, or rename it"
+	case RejectedSides:
+		return "say which port is which: ovs-vsctl set interface <port> external_ids:mux-side=nic (or upper_tor, lower_tor)"
+	case RejectedRefused:
+		return "look into the log of ovs-vswitchd, /var/log/openvswitch/ovs-vswitchd.log"
+	}
+	return "make it a bridge of three ports, one of which starts with mu; the agent serves it by itself then"
+}
+
 // Codes of why a vm_set is not ready.
 const (
 	NotReadyStarting   = "starting"   // the switch is being read for the first time

@@ -83,8 +83,8 @@ step() {
 # show prints the ports as the agent reports them.
 show() {
   curl -sS --fail "$endpoint/mux/$vm_set" |
-    grep -o '"active_side":"[^"]*","bridge":"[^"]*","flap_counter":[0-9]*' |
-    sed 's/"active_side":"\(.*\)","bridge":"\(.*\)","flap_counter":\(.*\)/    \2 \1 flaps=\3/' |
+    grep -o '"active_side":"[^"]*","bridge":"[^"]*","dropped":[^]]*],"flap_counter":[0-9]*' |
+    sed 's/"active_side":"\(.*\)","bridge":"\(.*\)","dropped":.*],"flap_counter":\(.*\)/    \2 \1 flaps=\3/' |
     sort -t- -k4n
 }
 

@@ -212,7 +212,7 @@ func (d *doctor) served(ctx context.Context, name string, v api.VMSet) {
 		return
 	}
 	for _, b := range v.Rejected {
-		d.wrong(check, cureOfRejection(b), "bridge %s is not a usable mux: %s", b.Bridge, b.Reason)
+		d.wrong(check, api.CureOfRejection(b.Bridge, b.Code), "bridge %s is not a usable mux: %s", b.Bridge, b.Reason)
 	}
 	muxes, err := d.client.All(ctx, name)
 	if err != nil {
@@ -249,21 +249,6 @@ func (d *doctor) port(check string, s api.Status) {
 	if dropped := s.DroppedSides(); len(dropped) > 0 {
 		d.ok(check, "port %d: drops %s, as somebody asked; mux-agent reset %d ends that", s.PortIndex, strings.Join(dropped, ","), s.PortIndex)
 	}
-}
-
-// cureOfRejection says what makes a usable mux of a bridge.
-func cureOfRejection(b api.Rejected) string {
-	switch b.Code {
-	case api.RejectedProtocols:
-		return "ovs-vsctl clear bridge " + b.Bridge + " protocols"
-	case api.RejectedIndex:
-		return "delete one of the two bridges, or rename it"
-	case api.RejectedSides:
-		return "say which port is which: ovs-vsctl set interface <port> external_ids:mux-side=nic (or upper_tor, lower_tor)"
-	case api.RejectedRefused:
-		return "look into ovs-vswitchd's log, /var/log/openvswitch/ovs-vswitchd.log"
-	}
-	return "make it a bridge of three ports, one of which starts with mu; the agent serves it by itself then"
 }
 
 func (d *doctor) report(cmd *cobra.Command) error {

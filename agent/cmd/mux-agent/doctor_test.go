@@ -53,7 +53,7 @@ func TestDoctorOnOVS(t *testing.T) {
 		`^WRONG  OVS bridges    mbr-vms17-8-1 exclude OpenFlow 1\.4 by their protocols$`,
 		`^ {22}→ ovs-vsctl clear bridge mbr-vms17-8-1 protocols, and so for each$`,
 		`^WRONG  vm_set vms17-8 port 2: foreign flow: `,
-		`^ {22}→ mux-agent reset 2 removes it; ovs-ofctl dump-flows mbr-vms17-8-2 shows it$`)
+		`^ {22}→ mux-agent reset 2$`)
 	if code != exitFound {
 		t.Errorf("exit code %d, want %d", code, exitFound)
 	}

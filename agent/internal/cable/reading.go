@@ -236,7 +236,7 @@ func (r *reader) isToR(port uint32) bool {
 const maxForeign = 3
 
 func (r *reader) foreignFlows() {
-	cure := r.ResetCure() + "; ovs-ofctl dump-flows " + r.Bridge + " shows it"
+	cure := r.ResetCure()
 	foreign := 0
 	for i := range r.flows {
 		e := &r.flows[i]

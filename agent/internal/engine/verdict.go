@@ -50,7 +50,7 @@ func judge(known *Snapshot, owed debt, s *cable.Sight) verdict {
 		return v
 	case s.Rejected != "":
 		next.phase, next.program = notAMux, nil
-		next.Conditions = []api.Condition{{Code: api.ConditionNotAMux, Reason: s.Rejected}}
+		next.Conditions = []api.Condition{{Code: api.ConditionNotAMux, Reason: s.Rejected, Cure: api.CureOfRejection(s.Bridge, s.Code)}}
 		return v
 	}
 	next.Mux, next.Settings, next.life = s.Mux, s.Settings, s.Life

@@ -59,7 +59,7 @@ func errUnknownVMSet(name string) error {
 	}
 }
 
-// errUnknownPort says why the port is no mux where there is a bridge for it.
+// errUnknownPort says why the port is not served where there is a bridge for it.
 func errUnknownPort(e *engine.Engine, port string) error {
 	code, text := api.CodeUnknownPort, fmt.Sprintf("Unknown bridge, vm_set=%s, port_index=%s", e.VMSet(), strings.TrimLeft(port[:len(port)-1], "0")+port[len(port)-1:])
 	for _, r := range e.Rejected() {

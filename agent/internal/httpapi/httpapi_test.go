@@ -56,12 +56,12 @@ func call(t *testing.T, method, url, body string, header ...string) answer {
 
 // The two muxes of the answers below, upper ToR active.
 const (
-	mux0 = `{"active_port":"enp59s0f1.3216","active_side":"upper_tor","bridge":"mbr-vms17-8-0","flap_counter":0,` +
+	mux0 = `{"active_port":"enp59s0f1.3216","active_side":"upper_tor","bridge":"mbr-vms17-8-0","dropped":[],"flap_counter":0,` +
 		`"flows":{"enp59s0f1.3216":[{"action":"output","out_port":"muxy-vms17-8-0"}],` +
 		`"muxy-vms17-8-0":[{"action":"output","out_port":"enp59s0f1.3216"},{"action":"output","out_port":"enp59s0f1.3218"}]},` +
 		`"healthy":true,"port_index":0,"ports":{"lower_tor":"enp59s0f1.3218","nic":"muxy-vms17-8-0","upper_tor":"enp59s0f1.3216"},` +
 		`"standby_port":"enp59s0f1.3218","standby_side":"lower_tor","vm_set":"vms17-8"}`
-	mux1 = `{"active_port":"enp59s0f1.3217","active_side":"upper_tor","bridge":"mbr-vms17-8-1","flap_counter":0,` +
+	mux1 = `{"active_port":"enp59s0f1.3217","active_side":"upper_tor","bridge":"mbr-vms17-8-1","dropped":[],"flap_counter":0,` +
 		`"flows":{"enp59s0f1.3217":[{"action":"output","out_port":"muxy-vms17-8-1"}],` +
 		`"muxy-vms17-8-1":[{"action":"output","out_port":"enp59s0f1.3217"},{"action":"output","out_port":"enp59s0f1.3219"}]},` +
 		`"healthy":true,"port_index":1,"ports":{"lower_tor":"enp59s0f1.3219","nic":"muxy-vms17-8-1","upper_tor":"enp59s0f1.3217"},` +
@@ -85,8 +85,8 @@ func onLower(mux string) string {
 func TestSuccessAnswers(t *testing.T) {
 	a := agenttest.Start(t, agenttest.Ports(2))
 	low0 := onLower(mux0)
-	nicDropped := strings.NewReplacer(`[{"action":"output","out_port":"muxy-vms17-8-0"}]`, `[]`, `"healthy":true`, `"healthy":false`).Replace(low0)
-	upperDropped := strings.NewReplacer(`{"action":"output","out_port":"enp59s0f1.3216"},`, ``, `"healthy":true`, `"healthy":false`).Replace(low0)
+	nicDropped := strings.NewReplacer(`[{"action":"output","out_port":"muxy-vms17-8-0"}]`, `[]`, `"healthy":true`, `"healthy":false`, `"dropped":[]`, `"dropped":["nic"]`).Replace(low0)
+	upperDropped := strings.NewReplacer(`{"action":"output","out_port":"enp59s0f1.3216"},`, ``, `"healthy":true`, `"healthy":false`, `"dropped":[]`, `"dropped":["upper_tor"]`).Replace(low0)
 	all := func(zero, one string) string { return `{"mbr-vms17-8-0":` + zero + `,"mbr-vms17-8-1":` + one + `}` }
 
 	for _, step := range []struct {
@@ -104,7 +104,7 @@ func TestSuccessAnswers(t *testing.T) {
 		{"POST", "/mux/vms17-8/0/output", `{"out_sides":["nic","upper_tor","lower_tor"]}`, low0},
 		{"POST", "/mux/vms17-8/0/drop", `{"out_sides":["upper_tor"]}`, upperDropped},
 		{"POST", "/mux/vms17-8/0/reset", "", low0},
-		{"POST", "/mux/vms17-8/drop", `{"out_sides":["upper_tor"]}`, all(upperDropped, strings.NewReplacer(`{"action":"output","out_port":"enp59s0f1.3217"},`, ``, `"healthy":true`, `"healthy":false`).Replace(mux1))},
+		{"POST", "/mux/vms17-8/drop", `{"out_sides":["upper_tor"]}`, all(upperDropped, strings.NewReplacer(`{"action":"output","out_port":"enp59s0f1.3217"},`, ``, `"healthy":true`, `"healthy":false`, `"dropped":[]`, `"dropped":["upper_tor"]`).Replace(mux1))},
 		{"POST", "/mux/vms17-8/output", `{"out_sides":["upper_tor"]}`, all(low0, mux1)},
 		{"POST", "/mux/vms17-8/reset", "", all(low0, mux1)},
 		{"GET", "/mux/vms17-8/0/flap_counter", "", `{"mbr-vms17-8-0":1}`},
@@ -301,7 +301,7 @@ func TestRejectedBridgeIsListedWithItsReason(t *testing.T) {
 	a := agenttest.Start(t, agenttest.Ports(1))
 	a.AddBridge(4, "muxy-vms17-8-4", "enp1")
 	got := call(t, "GET", a.URL+"/mux", "")
-	want := `{"vm_sets":{"vms17-8":{"muxes":1,"ready":true,"rejected":[{"bridge":"mbr-vms17-8-4","port_index":4,"reason":"it has 2 ports (enp1, muxy-vms17-8-4), a mux has 3"}]}}}` + "\n"
+	want := `{"vm_sets":{"vms17-8":{"muxes":1,"ready":true,"rejected":[{"bridge":"mbr-vms17-8-4","code":"ports","port_index":4,"reason":"it has 2 ports (enp1, muxy-vms17-8-4), a mux has 3"}]}}}` + "\n"
 	if got.body != want {
 		t.Errorf("GET /mux: %s\nwant %s", got.body, want)
 	}

@@ -26,29 +26,31 @@ func ofpPrint(t *testing.T, b []byte) string {
 }
 
 func TestMessagesReadByOVS(t *testing.T) {
-	bundled := func(command uint8, f cable.Flow) []byte { return appendBundled(nil, 14, 5, command, &cable.Entry{Flow: f}) }
+	bundled := func(command uint8, f cable.Flow) []byte {
+		return appendBundled(nil, 14, 5, command, &cable.Entry{Flow: f})
+	}
 	const inBundle = "OFPT_BUNDLE_ADD_MESSAGE (OF1.4) (xid=0xe):\n bundle_id=0x5 flags=atomic ordered\nOFPT_FLOW_MOD (OF1.4) (xid=0xe): "
 	for name, c := range map[string]struct {
 		message []byte
 		want    string
 	}{
-		"hello":                   {appendHello(nil, 7), "OFPT_HELLO (OF1.4) (xid=0x7):\n version bitmap: 0x05"},
-		"echo reply":              {appendEchoReply(nil, message{xid: 9, body: []byte("abc")}), "OFPT_ECHO_REPLY (OF1.4) (xid=0x9): 3 bytes of payload"},
-		"barrier":                 {appendEmpty(nil, typeBarrierReq, 8), "OFPT_BARRIER_REQUEST (OF1.4) (xid=0x8):"},
-		"set config":              {appendAsync(nil, 10)[:12], "OFPT_SET_CONFIG (OF1.4) (xid=0xa): frags=normal miss_send_len=128"},
-		"set async":               {appendAsync(nil, 10)[12:], "OFPT_SET_ASYNC (OF1.4) (xid=0xa):\n primary:\n       PACKET_IN: (off)\n     PORT_STATUS: add delete modify\n    FLOW_REMOVED: (off)\n"},
-		"ports":                   {appendPortsRequest(nil, 11), "OFPST_PORT_DESC request (OF1.4) (xid=0xb): port=ANY"},
-		"flows":                   {appendFlowsRequest(nil, 12), "OFPST_FLOW request (OF1.4) (xid=0xc):\n"},
-		"monitor":                 {appendMonitorRequest(nil, 12), "OFPST_FLOW_MONITOR request (OF1.4) (xid=0xc):\n id=1 flags=add,delete,modify"},
-		"open":                    {appendBundleControl(nil, 13, 5, bundleOpen), "OFPT_BUNDLE_CONTROL (OF1.4) (xid=0xd):\n bundle_id=0x5 type=OPEN_REQUEST flags=atomic ordered"},
-		"commit":                  {appendBundleControl(nil, 13, 5, bundleCommit), "OFPT_BUNDLE_CONTROL (OF1.4) (xid=0xd):\n bundle_id=0x5 type=COMMIT_REQUEST flags=atomic ordered"},
-		"discard":                 {appendBundleControl(nil, 13, 5, bundleDiscard), "OFPT_BUNDLE_CONTROL (OF1.4) (xid=0xd):\n bundle_id=0x5 type=DISCARD_REQUEST flags=atomic ordered"},
-		"flush":                   {bundled(flowDelete, everything.Flow), inBundle + "DEL table:255 priority=0 actions=drop"},
-		"delete":                  {bundled(flowDeleteStrict, cable.NewFlow(3)), inBundle + "DEL_STRICT in_port=3 actions=drop"},
-		"delete any":              {bundled(flowDeleteStrict, cable.Flow{Table: 3, Priority: 9}), inBundle + "DEL_STRICT table:3 priority=9 actions=drop"},
-		"add a drop":              {bundled(flowAdd, cable.NewFlow(3)), inBundle + "ADD in_port=3 actions=drop"},
-		"add":                     {bundled(flowAdd, cable.NewFlow(3, 1)), inBundle + "ADD in_port=3 actions=output:1"},
-		"add two":                 {bundled(flowAdd, cable.NewFlow(3, 65279, 1)), inBundle + "ADD in_port=3 actions=output:1,output:65279"},
+		"hello":      {appendHello(nil, 7), "OFPT_HELLO (OF1.4) (xid=0x7):\n version bitmap: 0x05"},
+		"echo reply": {appendEchoReply(nil, message{xid: 9, body: []byte("abc")}), "OFPT_ECHO_REPLY (OF1.4) (xid=0x9): 3 bytes of payload"},
+		"barrier":    {appendEmpty(nil, typeBarrierReq, 8), "OFPT_BARRIER_REQUEST (OF1.4) (xid=0x8):"},
+		"set config": {appendAsync(nil, 10)[:12], "OFPT_SET_CONFIG (OF1.4) (xid=0xa): frags=normal miss_send_len=128"},
+		"set async":  {appendAsync(nil, 10)[12:], "OFPT_SET_ASYNC (OF1.4) (xid=0xa):\n primary:\n       PACKET_IN: (off)\n     PORT_STATUS: add delete modify\n    FLOW_REMOVED: (off)\n"},
+		"ports":      {appendPortsRequest(nil, 11), "OFPST_PORT_DESC request (OF1.4) (xid=0xb): port=ANY"},
+		"flows":      {appendFlowsRequest(nil, 12), "OFPST_FLOW request (OF1.4) (xid=0xc):\n"},
+		"monitor":    {appendMonitorRequest(nil, 12), "OFPST_FLOW_MONITOR request (OF1.4) (xid=0xc):\n id=1 flags=add,delete,modify"},
+		"open":       {appendBundleControl(nil, 13, 5, bundleOpen), "OFPT_BUNDLE_CONTROL (OF1.4) (xid=0xd):\n bundle_id=0x5 type=OPEN_REQUEST flags=atomic ordered"},
+		"commit":     {appendBundleControl(nil, 13, 5, bundleCommit), "OFPT_BUNDLE_CONTROL (OF1.4) (xid=0xd):\n bundle_id=0x5 type=COMMIT_REQUEST flags=atomic ordered"},
+		"discard":    {appendBundleControl(nil, 13, 5, bundleDiscard), "OFPT_BUNDLE_CONTROL (OF1.4) (xid=0xd):\n bundle_id=0x5 type=DISCARD_REQUEST flags=atomic ordered"},
+		"flush":      {bundled(flowDelete, everything.Flow), inBundle + "DEL table:255 priority=0 actions=drop"},
+		"delete":     {bundled(flowDeleteStrict, cable.NewFlow(3)), inBundle + "DEL_STRICT in_port=3 actions=drop"},
+		"delete any": {bundled(flowDeleteStrict, cable.Flow{Table: 3, Priority: 9}), inBundle + "DEL_STRICT table:3 priority=9 actions=drop"},
+		"add a drop": {bundled(flowAdd, cable.NewFlow(3)), inBundle + "ADD in_port=3 actions=drop"},
+		"add":        {bundled(flowAdd, cable.NewFlow(3, 1)), inBundle + "ADD in_port=3 actions=output:1"},
+		"add two":    {bundled(flowAdd, cable.NewFlow(3, 65279, 1)), inBundle + "ADD in_port=3 actions=output:1,output:65279"},
 		"add with all it may bear": {
 			appendBundled(nil, 14, 5, flowAdd, &cable.Entry{
 				Flow:   cable.Flow{Priority: 7, InPort: 3, Out: [2]uint32{1}, IdleTimeout: 5, HardTimeout: 60, Flags: cable.FlagSendFlowRem},

@@ -222,7 +222,9 @@ func multipartReply(xid uint32, kind uint16, more bool) []byte {
 }
 
 // appendFlowStats appends the statistics of a flow of a mux's shape.
-func appendFlowStats(b []byte, f cable.Flow) []byte { return appendEntryStats(b, &cable.Entry{Flow: f}) }
+func appendFlowStats(b []byte, f cable.Flow) []byte {
+	return appendEntryStats(b, &cable.Entry{Flow: f})
+}
 
 func appendEntryStats(b []byte, e *cable.Entry) []byte {
 	mod := appendFlowMod(nil, 0, flowAdd, e)

@@ -1,10 +1,10 @@
 package openflow
 
 import (
-	"slices"
 	"errors"
 	"io/fs"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
