@@ -114,10 +114,10 @@ func TestLogFileIsMadeAnewWhenRemoved(t *testing.T) {
 		if code, text := a.Post("/mux/vms6-1/log", `{"message":"`+message+`"}`); code != http.StatusOK {
 			t.Fatalf("%d: %s", code, text)
 		}
-		text, err := os.ReadFile(path)
-		if err != nil || !strings.Contains(string(text), message) {
-			t.Errorf("the log has no %q: %v\n%s", message, err, text)
-		}
+		wait.For(t, message+" is in the log", func() bool {
+			text, _ := os.ReadFile(path)
+			return strings.Contains(string(text), message)
+		})
 	}
 	log("before")
 	if err := os.Remove(path); err != nil {

@@ -170,17 +170,15 @@ func (r *reader) readUp() way {
 		set := RolesOf(role)
 		dropped := r.State.Dropped & set
 		switch {
-		case r.Ports[role].Number == 0 || r.Ports[NIC].Number == 0 && !known:
-			switch {
-			case r.holds:
-				dropped = r.held.Dropped & set
-			case known && slices.ContainsFunc(out, r.dead):
-				dropped = 0
-			}
-		case known && slices.Contains(out, r.Ports[role].Number):
+		case known && r.Ports[role].Number != 0 && slices.Contains(out, r.Ports[role].Number):
 			dropped = 0
-		case known:
+		case r.holds: // the flow was written while a port was missing
+			dropped = r.held.Dropped & set
+		case !known:
+		case r.Ports[role].Number != 0:
 			dropped = set
+		case slices.ContainsFunc(out, r.dead):
+			dropped = 0
 		}
 		r.State.Dropped = r.State.Dropped&^set | dropped
 	}

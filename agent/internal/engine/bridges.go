@@ -122,7 +122,7 @@ func (e *Engine) enter(s *cable.Sight, asked time.Time) (m *mux, current bool) {
 	if e.table.Load().byIndex[s.Index] != nil {
 		return nil, true
 	}
-	if e.told[s.Bridge].After(asked) {
+	if e.toldSince(s.Bridge, asked) {
 		return nil, false
 	}
 	m.told = told
@@ -133,6 +133,12 @@ func (e *Engine) enter(s *cable.Sight, asked time.Time) (m *mux, current bool) {
 		t.byIndex[s.Index] = m
 	})
 	return m, true
+}
+
+// toldSince reports whether the switch told something of a bridge since a reading was asked for. It is called with e.mu held.
+func (e *Engine) toldSince(bridge string, asked time.Time) bool {
+	at, ok := e.told[bridge]
+	return ok && !at.Before(asked)
 }
 
 // adopt makes of a mux that nobody else knows yet what its bridge shows, and returns what is to be told of that.
@@ -200,6 +206,7 @@ func (e *Engine) retire(m *mux) {
 	if e.table.Load().byIndex[m.index] != m {
 		return
 	}
+	e.told[m.bridge] = time.Now()
 	e.update(func(t *table) { delete(t.byIndex, m.index) })
 	e.Journal.add(Event{Index: m.index, Bridge: m.bridge, From: m.told, Origin: Origin{Cause: External}})
 }

@@ -36,7 +36,7 @@ func (e *Engine) Reload(ctx context.Context) error {
 		switch {
 		case s.Rejected != "" && m == nil:
 			e.mu.Lock()
-			if !e.told[s.Bridge].After(asked) {
+			if !e.toldSince(s.Bridge, asked) {
 				e.list(s)
 			}
 			e.mu.Unlock()
@@ -103,7 +103,7 @@ func (e *Engine) unlistLost(found map[string]bool, asked time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.update(func(t *table) {
-		t.rejected = slices.DeleteFunc(t.rejected, func(r Rejected) bool { return !found[r.Bridge] && !e.told[r.Bridge].After(asked) })
+		t.rejected = slices.DeleteFunc(t.rejected, func(r Rejected) bool { return !found[r.Bridge] && !e.toldSince(r.Bridge, asked) })
 	})
 	maps.DeleteFunc(e.told, func(_ string, at time.Time) bool { return at.Before(asked) })
 }

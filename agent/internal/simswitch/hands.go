@@ -12,19 +12,39 @@ import (
 func (s *Switch) AddBridge(name string, ports ...string) {
 	s.do(name, func() {
 		if s.bridges[name] == nil {
-			s.rows++
-			b := &bridge{row: fmt.Sprint(s.rows), life: s.newLife()}
-			if s.watched {
-				b.building = time.AfterFunc(quiet, func() {
-					s.do(name, func() { b.building = nil })
-				})
-			}
-			s.bridges[name] = b
+			s.makeBridge(name)
 		}
 	})
 	for _, p := range ports {
 		s.AddPort(name, p)
 	}
+}
+
+// Swap makes a bridge anew in one step, as one transaction of the database does, so that nobody sees it absent: with ports
+// under new numbers, and no flows.
+func (s *Switch) Swap(name string, ports ...string) {
+	s.do(name, func() {
+		number := s.mustBridge(name).number
+		s.makeBridge(name)
+		b := s.bridges[name]
+		for _, p := range ports {
+			number++
+			b.ports = append(b.ports, cable.Candidate{Port: cable.Port{Name: p, Number: number}})
+		}
+		b.number = number
+	})
+}
+
+// makeBridge is called with mu held.
+func (s *Switch) makeBridge(name string) {
+	s.rows++
+	b := &bridge{row: fmt.Sprint(s.rows), life: s.newLife()}
+	if s.watched {
+		b.building = time.AfterFunc(quiet, func() {
+			s.do(name, func() { b.building = nil })
+		})
+	}
+	s.bridges[name] = b
 }
 
 // RemoveBridge removes a bridge with all that is on it. Another one of its port index may be the mux now.
