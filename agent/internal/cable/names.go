@@ -53,8 +53,8 @@ func (n *Names) Prefer(a, b string) int {
 }
 
 // Taken is why a bridge is not served whose port index another one has.
-func Taken(index int, by string) *Rejection {
-	return &Rejection{api.RejectedIndex, fmt.Sprintf("port index %d is served by bridge %s", index, by)}
+func Taken(index int, by string) *RejectionError {
+	return &RejectionError{api.RejectedIndex, fmt.Sprintf("port index %d is served by bridge %s", index, by)}
 }
 
 // SideKey is the key in external_ids of a port or its interface that names its place on the cable, as ParseRole reads
@@ -68,16 +68,16 @@ type Candidate struct {
 	Mirror bool   // it is the output port of a mirror
 }
 
-// A Rejection is why a bridge is not a usable mux.
-type Rejection struct {
+// A RejectionError is why a bridge is not a usable mux.
+type RejectionError struct {
 	Code   string // as internal/api lists them
 	Reason string
 }
 
 // Error returns the reason.
-func (r *Rejection) Error() string { return r.Reason }
+func (r *RejectionError) Error() string { return r.Reason }
 
-// Identify tells the three ports of a bridge apart. The error is a *Rejection: why the bridge is not a usable mux.
+// Identify tells the three ports of a bridge apart. The error is a *RejectionError: why the bridge is not a usable mux.
 //
 // Where SideKey doesn't say otherwise the NIC's name starts with "mu", and of the other two the upper ToR is first in
 // natural order, in which vlab-9 comes before vlab-10. Of more than three ports those are the mux's that SideKey names, or
@@ -88,10 +88,10 @@ func Identify(ports []Candidate, flows []Entry) (Ports, error) {
 		ports = three(ports, flows)
 	}
 	if len(ports) != len(found) {
-		return found, &Rejection{api.RejectedPorts, wrongNumber(ports)}
+		return found, &RejectionError{api.RejectedPorts, wrongNumber(ports)}
 	}
 	wrong := func(reason string, args ...any) (Ports, error) {
-		return found, &Rejection{api.RejectedSides, fmt.Errorf(reason, args...).Error()}
+		return found, &RejectionError{api.RejectedSides, fmt.Errorf(reason, args...).Error()}
 	}
 	var placed Roles
 	place := func(r Role, c Candidate) error {
@@ -183,16 +183,16 @@ func three(ports []Candidate, flows []Entry) []Candidate {
 
 // wrongNumber is why a bridge with more or fewer ports than three is not a usable mux.
 func wrongNumber(ports []Candidate) string {
-	reason := fmt.Sprintf("it has %d ports (%s), a mux has 3", len(ports), candidateNames(ports))
+	reasons := []string{fmt.Sprintf("it has %d ports (%s), a mux has 3", len(ports), candidateNames(ports))}
 	for _, c := range ports {
 		if c.Mirror {
-			reason += "; " + c.Name + " is the output port of a mirror"
+			reasons = append(reasons, c.Name+" is the output port of a mirror")
 		}
 	}
 	if len(ports) > int(numRoles) {
-		reason += "; say which three by external_ids:" + SideKey + " of their interfaces"
+		reasons = append(reasons, "say which three by external_ids:"+SideKey+" of their interfaces")
 	}
-	return reason
+	return strings.Join(reasons, "; ")
 }
 
 func candidateNames(ports []Candidate) string {

@@ -66,7 +66,7 @@ func (e *Engine) meet(s *cable.Sight) {
 		m.recheckSoon(nil)
 		return
 	}
-	e.told[s.Bridge] = time.Now()
+	e.lastSeen[s.Bridge] = time.Now()
 	occupant := e.table.Load().byIndex[s.Index]
 	e.list(s)
 	e.mu.Unlock()
@@ -116,18 +116,18 @@ func (e *Engine) serve(bridge string) {
 // From then on whatever the switch tells of the bridge is told to the mux, so that nothing can be missed.
 func (e *Engine) enter(s *cable.Sight, asked time.Time) (m *mux, current bool) {
 	m = newMux(e, s)
-	told := m.adopt(s)
+	first := m.adopt(s)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.table.Load().byIndex[s.Index] != nil {
 		return nil, true
 	}
-	if e.toldSince(s.Bridge, asked) {
+	if e.seenSince(s.Bridge, asked) {
 		return nil, false
 	}
-	m.told = told
-	e.Journal.add(Event{Index: m.index, Bridge: m.bridge, To: told, Origin: Origin{Cause: External}})
-	delete(e.told, s.Bridge)
+	m.recorded = first
+	e.Journal.add(Event{Index: m.index, Bridge: m.bridge, To: first, Origin: Origin{Cause: External}})
+	delete(e.lastSeen, s.Bridge)
 	e.update(func(t *table) {
 		t.unlist(s.Bridge)
 		t.byIndex[s.Index] = m
@@ -135,9 +135,9 @@ func (e *Engine) enter(s *cable.Sight, asked time.Time) (m *mux, current bool) {
 	return m, true
 }
 
-// toldSince reports whether the switch told something of a bridge since a reading was asked for. It is called with e.mu held.
-func (e *Engine) toldSince(bridge string, asked time.Time) bool {
-	at, ok := e.told[bridge]
+// seenSince reports whether the switch told something of a bridge since a reading was asked for. It is called with e.mu held.
+func (e *Engine) seenSince(bridge string, asked time.Time) bool {
+	at, ok := e.lastSeen[bridge]
 	return ok && !at.Before(asked)
 }
 
@@ -206,7 +206,7 @@ func (e *Engine) retire(m *mux) {
 	if e.table.Load().byIndex[m.index] != m {
 		return
 	}
-	e.told[m.bridge] = time.Now()
+	e.lastSeen[m.bridge] = time.Now()
 	e.update(func(t *table) { delete(t.byIndex, m.index) })
-	e.Journal.add(Event{Index: m.index, Bridge: m.bridge, From: m.told, Origin: Origin{Cause: External}})
+	e.Journal.add(Event{Index: m.index, Bridge: m.bridge, From: m.recorded, Origin: Origin{Cause: External}})
 }

@@ -26,21 +26,21 @@ const (
 )
 
 // wantCode wants a mux in a state, with a condition as its worst, and a packet of the active ToR to reach the server or not.
-func (b *bench) wantCode(i int, state cable.State, code string, passes bool) {
+func (b *bench) wantCode(state cable.State, code string, passes bool) {
 	b.Helper()
-	s := b.Snapshot(i)
+	s := b.Snapshot(0)
 	if s == nil {
-		b.Fatalf("mux %d is not served", i)
+		b.Fatal("mux 0 is not served")
 	}
 	got := ""
 	if len(s.Conditions) > 0 {
 		got = s.Conditions[0].Code
 	}
 	if s.State != state || got != code {
-		b.Errorf("mux %d: %v, %q; want %v, %q", i, s.State, got, state, code)
+		b.Errorf("%v, %q; want %v, %q", s.State, got, state, code)
 	}
-	if got := slices.Contains(b.sw.Inject(s.Bridge, s.Ports[state.Active.Role()].Name), b.names.NIC(i)); got != passes {
-		b.Errorf("mux %d: a packet of the %s reaches the server: %v, want %v", i, state.Active, got, passes)
+	if got := slices.Contains(b.sw.Inject(s.Bridge, s.Ports[state.Active.Role()].Name), nic0); got != passes {
+		b.Errorf("a packet of the %s reaches the server: %v, want %v", state.Active, got, passes)
 	}
 }
 
@@ -53,7 +53,7 @@ func TestAMissingPortDisablesNothing(t *testing.T) {
 			sw.AddFlow(bridge0, 0, lower0, nic0)
 			sw.BreakPort(bridge0, upper0)
 		}, func(b *bench) {
-			b.wantCode(0, lower, api.ConditionPortMissing, true)
+			b.wantCode(lower, api.ConditionPortMissing, true)
 			b.sw.MendPort(bridge0, upper0)
 			time.Sleep(time.Second)
 			b.wantMux(0, lower, 0, "")
@@ -64,17 +64,17 @@ func TestAMissingPortDisablesNothing(t *testing.T) {
 			run(t, 1, nil, func(b *bench) {
 				b.sw.BreakPort(bridge0, port)
 				time.Sleep(time.Second)
-				b.wantCode(0, upper, api.ConditionPortMissing, port == lower0)
+				b.wantCode(upper, api.ConditionPortMissing, port == lower0)
 				for _, to := range []cable.State{lower, upper, lower} {
 					res := b.do(0, cable.Change{Move: cable.MoveTo, Side: to.Active})
 					if res.Err != nil || res.Snapshot.Healthy() {
 						t.Errorf("to %v: %v, healthy %v; want it done, unhealthy", to, res.Err, res.Snapshot.Healthy())
 					}
-					b.wantCode(0, to, api.ConditionPortMissing, port != nic0 && (port == lower0) == (to == upper))
+					b.wantCode(to, api.ConditionPortMissing, port != nic0 && (port == lower0) == (to == upper))
 				}
 				b.sw.Restart()
 				time.Sleep(time.Second)
-				b.wantCode(0, lower, api.ConditionPortMissing, port == upper0)
+				b.wantCode(lower, api.ConditionPortMissing, port == upper0)
 				dropped := cable.State{Active: cable.LowerToR, Dropped: cable.RolesOf(cable.Upper)}
 				if res := b.do(0, cable.Change{Drop: cable.RolesOf(cable.Upper)}); res.Err != nil || res.Snapshot.State != dropped {
 					t.Errorf("drop: %v, %v", res.Err, res.Snapshot.State)
@@ -104,7 +104,12 @@ func TestASideThatWaitsForItsPortOutlivesARestart(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- e.Run(ctx) }()
 			synctest.Wait()
-			return e, func() { cancel(); <-ended }
+			return e, func() {
+				cancel()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			}
 		}
 		e, stop := start()
 		sw.BreakPort(bridge0, lower0)
@@ -165,7 +170,9 @@ func TestARepeatIsKnownByWhatTheSwitchSays(t *testing.T) {
 					}
 				}
 				cancel()
-				<-ended
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
 			})
 		})
 	}
@@ -193,13 +200,13 @@ func TestFlowRestoreWait(t *testing.T) {
 			b.do(0, toggle)
 			b.sw.SetRestoreWait(true)
 			time.Sleep(time.Second)
-			b.wantCode(0, lower, api.ConditionRestoreWaitSet, true) // it does nothing before the next restart
+			b.wantCode(lower, api.ConditionRestoreWaitSet, true) // it does nothing before the next restart
 			if !b.Snapshot(0).Healthy() {
 				t.Error("unhealthy, though all passes")
 			}
 			b.sw.Restart()
 			time.Sleep(time.Second)
-			b.wantCode(0, lower, api.ConditionRestoring, false)
+			b.wantCode(lower, api.ConditionRestoring, false)
 			if res := b.do(0, toggle); !errors.Is(res.Err, engine.ErrRestoring) {
 				t.Errorf("a change meanwhile: %v, want it to be tried again", res.Err)
 			}
@@ -207,7 +214,7 @@ func TestFlowRestoreWait(t *testing.T) {
 			b.sw.AddFlow(bridge0, 0, nic0, upper0, lower0)
 			b.sw.AddFlow(bridge0, 0, upper0, nic0)
 			time.Sleep(time.Second)
-			b.wantCode(0, lower, api.ConditionRestoring, false)
+			b.wantCode(lower, api.ConditionRestoring, false)
 			b.sw.SetRestoreWait(false)
 			time.Sleep(time.Second)
 			b.wantMux(0, lower, 1, "")
@@ -221,7 +228,7 @@ func TestFlowRestoreWait(t *testing.T) {
 			if res := b.do(0, toggle); res.Err != nil || res.Snapshot.Healthy() || res.Snapshot.State != lower {
 				t.Errorf("a change after half a minute: %+v, want it written, unhealthy", res)
 			}
-			b.wantCode(0, lower, api.ConditionRestoring, false)
+			b.wantCode(lower, api.ConditionRestoring, false)
 			b.sw.SetRestoreWait(false)
 			time.Sleep(time.Second)
 			b.wantMux(0, lower, 1, "")
@@ -248,7 +255,7 @@ func TestFlowRestoreWait(t *testing.T) {
 			time.Sleep(time.Minute)
 			sw.SetRestoreWait(true)
 		}, func(b *bench) {
-			b.wantCode(0, upper, api.ConditionRestoreWaitSet, true)
+			b.wantCode(upper, api.ConditionRestoreWaitSet, true)
 			if res := b.do(0, toggle); res.Err != nil || !res.Snapshot.Healthy() {
 				t.Errorf("a change: %+v, want it as usual", res)
 			}
@@ -262,15 +269,15 @@ func TestAFlushIsNoDrop(t *testing.T) {
 		run(t, 1, nil, func(b *bench) {
 			b.sw.DelFlows(bridge0)
 			time.Sleep(time.Second)
-			b.wantCode(0, upper, api.ConditionFlowsMissing, false)
+			b.wantCode(upper, api.ConditionFlowsMissing, false)
 			res := b.do(0, change)
 			if res.Err != nil || !res.Snapshot.Healthy() {
 				t.Errorf("%+v: %+v", change, res)
 			}
-			b.wantCode(0, cable.State{Active: change.Side}, "", true)
+			b.wantCode(cable.State{Active: change.Side}, "", true)
 			b.sw.Restart()
 			time.Sleep(time.Second)
-			b.wantCode(0, cable.State{Active: change.Side}, "", true)
+			b.wantCode(cable.State{Active: change.Side}, "", true)
 		})
 	}
 }
@@ -278,15 +285,15 @@ func TestAFlushIsNoDrop(t *testing.T) {
 // A flow of ours that will time out is not a proper one, and the same side set again writes it anew.
 func TestAFlowThatTimesOutIsWrittenAnew(t *testing.T) {
 	run(t, 1, nil, func(b *bench) {
-		timed := b.mustRead(0).Flows[1]
+		timed := b.mustRead().Flows[1]
 		timed.HardTimeout = 60
 		b.sw.AddRawFlow(bridge0, timed)
 		time.Sleep(time.Second)
-		b.wantCode(0, upper, api.ConditionForeignFlow, true)
+		b.wantCode(upper, api.ConditionForeignFlow, true)
 		if res := b.do(0, cable.Change{Move: cable.MoveTo}); res.Err != nil || !res.Snapshot.Healthy() {
 			t.Errorf("the same side again: %+v", res)
 		}
-		for _, e := range b.mustRead(0).Flows {
+		for _, e := range b.mustRead().Flows {
 			if e.HardTimeout != 0 {
 				t.Errorf("%v still times out", e)
 			}
@@ -303,13 +310,13 @@ func TestPortsThatDoNotPass(t *testing.T) {
 		run(t, 1, nil, func(b *bench) {
 			b.sw.SetPort(bridge0, upper0, set)
 			time.Sleep(time.Second)
-			b.wantCode(0, upper, api.ConditionPortBlocked, false)
+			b.wantCode(upper, api.ConditionPortBlocked, false)
 			if b.Snapshot(0).Healthy() {
 				t.Errorf("%s: healthy, though nothing passes", name)
 			}
 			events := len(b.history(0))
 			b.do(0, cable.Reset())
-			b.wantCode(0, upper, api.ConditionPortBlocked, false) // shown, not fought
+			b.wantCode(upper, api.ConditionPortBlocked, false) // shown, not fought
 			b.sw.SetPort(bridge0, upper0, func(p *cable.Port) { p.Down, p.NoReceive, p.Blocked = false, false, "" })
 			time.Sleep(time.Second)
 			b.wantMux(0, upper, 0, "")

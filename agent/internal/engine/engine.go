@@ -43,12 +43,12 @@ type Engine struct {
 
 	cfg      Config
 	table    atomic.Pointer[table]
-	notReady atomic.Pointer[NotReady]
+	notReady atomic.Pointer[NotReadyError]
 	ready    chan struct{} // closed when the switch was read once
 
 	reloading sync.Mutex           // serialises Reload
-	mu        sync.Mutex           // guards told and changes of table; never held while waiting for the switch or a mux
-	told      map[string]time.Time // when the switch last told of a bridge that is not served, by bridge
+	mu        sync.Mutex           // guards lastSeen and changes of table; never held while waiting for the switch or a mux
+	lastSeen  map[string]time.Time // when the switch last showed something of a bridge that is not served, by bridge
 
 	bgMu       sync.Mutex // guards the start of background work against the end of it
 	background sync.WaitGroup
@@ -56,14 +56,14 @@ type Engine struct {
 	stop       context.CancelFunc
 }
 
-// NotReady is why the engine doesn't serve yet.
-type NotReady struct {
+// NotReadyError is why the engine doesn't serve yet.
+type NotReadyError struct {
 	Code   string // as internal/api lists them
 	Reason string
 }
 
 // Error returns the reason.
-func (n *NotReady) Error() string { return n.Reason }
+func (n *NotReadyError) Error() string { return n.Reason }
 
 // ErrUnknownPort is the error of a Result for a port that the vm_set doesn't have.
 var ErrUnknownPort = errors.New("unknown port")
@@ -76,10 +76,10 @@ func New(cfg Config) *Engine {
 	if cfg.Random == nil {
 		cfg.Random = func() cable.Side { return cable.Side(rand.N(2)) }
 	}
-	e := &Engine{cfg: cfg, Journal: newJournal(time.Now()), ready: make(chan struct{}), told: map[string]time.Time{}}
+	e := &Engine{cfg: cfg, Journal: newJournal(time.Now()), ready: make(chan struct{}), lastSeen: map[string]time.Time{}}
 	e.stopping, e.stop = context.WithCancel(context.Background())
 	e.table.Store(&table{byIndex: map[int]*mux{}})
-	e.notReady.Store(&NotReady{Code: api.NotReadyStarting, Reason: "the switch was not read yet"})
+	e.notReady.Store(&NotReadyError{Code: api.NotReadyStarting, Reason: "the switch was not read yet"})
 	return e
 }
 
@@ -113,11 +113,11 @@ func (e *Engine) Run(ctx context.Context) error {
 }
 
 // explain finds the code of why the switch can't be read.
-func explain(err error) *NotReady {
-	if n, ok := errors.AsType[*NotReady](err); ok {
+func explain(err error) *NotReadyError {
+	if n, ok := errors.AsType[*NotReadyError](err); ok {
 		return n
 	}
-	n := &NotReady{Code: api.NotReadyOVSDB, Reason: err.Error()}
+	n := &NotReadyError{Code: api.NotReadyOVSDB, Reason: err.Error()}
 	if _, ok := errors.AsType[*cable.SwitchError](err); ok {
 		n.Code = api.NotReadyVSwitchd
 	}
@@ -157,7 +157,7 @@ func (e *Engine) VMSet() string { return e.cfg.Names.VMSet() }
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
 
 // NotReady returns why the switch was not read as a whole yet, and nil once it was.
-func (e *Engine) NotReady() *NotReady { return e.notReady.Load() }
+func (e *Engine) NotReady() *NotReadyError { return e.notReady.Load() }
 
 // Snapshot returns the mux with a port index, nil when there is none. It never waits.
 func (e *Engine) Snapshot(index int) *Snapshot {

@@ -21,7 +21,7 @@ type mux struct {
 
 	// The following are touched by the owner alone.
 	debt     debt
-	told     *Moment   // what the journal said last; nil before it said anything
+	recorded *Moment   // what the journal said last; nil before it said anything
 	answered time.Time // when the switch last answered a change, or was given up: what was seen before is worth nothing
 	silent   time.Time // when the switch last left an owner without an answer
 	done     requests  // whose changes landed
@@ -44,11 +44,11 @@ func (m *mux) publish(next *Snapshot, by Origin, took time.Duration) {
 	}
 	m.snap.Store(next)
 	now := next.moment()
-	if next.phase == retired || m.told != nil && m.told.same(now) {
+	if next.phase == retired || m.recorded != nil && m.recorded.same(now) {
 		return
 	}
-	m.engine.Journal.add(Event{Index: m.index, Bridge: m.bridge, From: m.told, To: now, Origin: by, Took: took})
-	m.told = now
+	m.engine.Journal.add(Event{Index: m.index, Bridge: m.bridge, From: m.recorded, To: now, Origin: by, Took: took})
+	m.recorded = now
 }
 
 // settle notes that the switch has answered a change of an owned mux.

@@ -93,11 +93,12 @@ func (m *mux) look(act func(*cable.Sight) bool) bool {
 		s.Flushed = s.Flushed || flushed
 		flushed = s.Flushed
 		m.hold()
-		if believed := asked.After(m.answered); believed {
-			defer m.release()
-			return act(&s)
-		}
+		believed := asked.After(m.answered)
+		ok := believed && act(&s)
 		m.release()
+		if believed {
+			return ok
+		}
 	}
 	m.hold()
 	defer m.release()

@@ -36,7 +36,7 @@ func (e *Engine) Reload(ctx context.Context) error {
 		switch {
 		case s.Rejected != "" && m == nil:
 			e.mu.Lock()
-			if !e.toldSince(s.Bridge, asked) {
+			if !e.seenSince(s.Bridge, asked) {
 				e.list(s)
 			}
 			e.mu.Unlock()
@@ -45,7 +45,7 @@ func (e *Engine) Reload(ctx context.Context) error {
 		case s.Rejected != "":
 			continue
 		case m == nil:
-			current := false
+			var current bool
 			if m, current = e.enter(s, asked); m == nil {
 				if !current {
 					e.goBackground(func() { e.serve(s.Bridge) })
@@ -92,7 +92,7 @@ func (e *Engine) awaitsRestore(sights []cable.Sight) error {
 	}
 	for i := range sights {
 		if s := &sights[i]; s.Settings.RestoreWait && s.Life != 0 && time.Since(time.Unix(0, s.Life)) < restoreWait {
-			return &NotReady{api.NotReadyRestoring, "Open vSwitch was started with flow-restore-wait; the agent waits until its flows are restored"}
+			return &NotReadyError{api.NotReadyRestoring, "Open vSwitch was started with flow-restore-wait; the agent waits until its flows are restored"}
 		}
 	}
 	return nil
@@ -103,9 +103,9 @@ func (e *Engine) unlistLost(found map[string]bool, asked time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.update(func(t *table) {
-		t.rejected = slices.DeleteFunc(t.rejected, func(r Rejected) bool { return !found[r.Bridge] && !e.toldSince(r.Bridge, asked) })
+		t.rejected = slices.DeleteFunc(t.rejected, func(r Rejected) bool { return !found[r.Bridge] && !e.seenSince(r.Bridge, asked) })
 	})
-	maps.DeleteFunc(e.told, func(_ string, at time.Time) bool { return at.Before(asked) })
+	maps.DeleteFunc(e.lastSeen, func(_ string, at time.Time) bool { return at.Before(asked) })
 }
 
 // startChange is what is asked of each mux at a start.

@@ -32,7 +32,9 @@ func (s *scripted) Read(ctx context.Context, bridge string) (cable.Sight, error)
 }
 
 // A scene is played once.
-type scene struct{ atomic.Pointer[func(bridge string)] }
+type scene struct {
+	atomic.Pointer[func(bridge string)]
+}
 
 func (s *scene) set(f func(bridge string)) { s.Store(&f) }
 
@@ -199,7 +201,7 @@ func TestABridgeMadeAnew(t *testing.T) {
 					want = lower
 				}
 				time.Sleep(500 * time.Millisecond)
-				if got := len(b.mustRead(0).Flows); !wrote && got != 0 {
+				if got := len(b.mustRead().Flows); !wrote && got != 0 {
 					t.Errorf("%d flows were written while somebody may still be building it", got)
 				}
 				time.Sleep(5 * time.Second)

@@ -71,15 +71,15 @@ func TestARepairAtTheStartIsTriedAgain(t *testing.T) {
 	run(t, 1, prepare, func(b *bench) {
 		time.Sleep(time.Minute)
 		b.wantMux(0, upper, 0, "")
-		if flows := b.mustRead(0).Flows; len(flows) != 2 {
+		if flows := b.mustRead().Flows; len(flows) != 2 {
 			b.Errorf("flows are %v, want those of a mux", flows)
 		}
 	})
 }
 
-func (b *bench) mustRead(i int) cable.Sight {
+func (b *bench) mustRead() cable.Sight {
 	b.Helper()
-	s, err := b.sw.Read(b.Context(), b.bridge(i))
+	s, err := b.sw.Read(b.Context(), b.bridge(0))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestAnOutageIsOneEvent(t *testing.T) {
 
 func TestABridgeThatIsNotAMuxAtPresentIsNotChanged(t *testing.T) {
 	run(t, 1, nil, func(b *bench) {
-		flows := b.mustRead(0).Flows
+		flows := b.mustRead().Flows
 		b.sw.SetSide(b.bridge(0), "enp59s0f1.3216", "nic")
 		b.sw.SetSide(b.bridge(0), "muxy-vms17-8-0", "nic")
 		time.Sleep(time.Second)
@@ -142,7 +142,7 @@ func TestABridgeThatIsNotAMuxAtPresentIsNotChanged(t *testing.T) {
 		b.sw.SetSide(b.bridge(0), "enp59s0f1.3216", "")
 		time.Sleep(time.Second)
 		b.wantMux(0, upper, 0, "")
-		if got := b.mustRead(0).Flows; got[0].Flow != flows[0].Flow || got[1].Flow != flows[1].Flow || len(got) != 2 {
+		if got := b.mustRead().Flows; got[0].Flow != flows[0].Flow || got[1].Flow != flows[1].Flow || len(got) != 2 {
 			b.Errorf("flows are %v, were %v", got, flows)
 		}
 	})

@@ -126,7 +126,7 @@ func (s *Switch) sight(name string) cable.Sight {
 	sight.Settings.RestoreWait = s.waits
 	flows := b.entries()
 	ports, err := cable.Identify(b.ports, flows)
-	if refused, ok := errors.AsType[*cable.Rejection](err); ok {
+	if refused, ok := errors.AsType[*cable.RejectionError](err); ok {
 		sight.Rejected, sight.Code = refused.Reason, refused.Code
 		return sight
 	}
