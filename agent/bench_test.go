@@ -22,6 +22,7 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/internal/cabletest"
 	"github.com/sonic-mux/terraform-provider-mux/internal/child"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // The benchmarks compare the agent, as a process of its own, with what a user would have instead. Both sides run in one
@@ -130,6 +131,17 @@ func sane(b *testing.B, o *ovstest.OVS, a *agentproc.Agent, muxes []ovstest.Mux)
 	}
 }
 
+// calm returns when a process has almost nothing to do for half a second. An agent that is ready still looks at each bridge
+// once more, when it is told of the bridge's flows.
+func calm(b *testing.B, pid int) {
+	b.Helper()
+	wait.For(b, "the agent has nothing to do", func() bool {
+		before := cpuTime(b, pid)
+		time.Sleep(500 * time.Millisecond)
+		return cpuTime(b, pid)-before < 10*time.Millisecond
+	})
+}
+
 // rss is the resident memory of a process in MiB.
 func rss(b *testing.B, pid int) float64 {
 	b.Helper()
@@ -225,6 +237,7 @@ func BenchmarkLimit(b *testing.B) {
 			agent := func(args ...string) func(measure func(toggleAll func())) {
 				return func(measure func(func())) {
 					a := agentproc.StartReady(b, agentproc.Config{VMSet: vmSet, RunDir: o.RunDir, Args: args})
+					calm(b, a.PID())
 					measure(a.ToggleAll)
 					sane(b, o, a, muxes)
 					a.Stop()
@@ -302,6 +315,62 @@ func BenchmarkToggleOne(b *testing.B) {
 		report(b, map[string]float64{
 			"agent-ms": ms(d[0]) / each, "barrier-ms": ms(d[1]) / each, "x-barrier": ms(d[0]) / ms(d[1]),
 			"bundle-ms": ms(d[2]) / each, "x-bundle": ms(d[0]) / ms(d[2]),
+		})
+	}
+}
+
+// BenchmarkRounds: what an agent's connections and monitors cost those who change one bridge. Open vSwitch looks at all its
+// bridges in turns; who asks again at once is answered before the next round, and who comes a moment later waits for it. Each
+// is measured with nobody else there, with a silent connection to every bridge, with a flow monitor on every bridge, and with
+// an agent.
+func BenchmarkRounds(b *testing.B) {
+	const turns, asks = 7, 60
+	for _, n := range []int{120, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			o := ovstest.Start(b)
+			muxes := o.AddMuxes(vmSet, n)
+			startAgent(b, o).Stop() // sets fail_mode
+			sides := map[string]func() (end func()){
+				"nobody": func() func() { return func() {} },
+				"connections": func() func() {
+					return newLimit(b, o, muxes).close
+				},
+				"monitors": func() func() {
+					all := newLimit(b, o, muxes)
+					all.monitor(b)
+					return all.close
+				},
+				"agent": func() func() {
+					a := startAgent(b, o)
+					calm(b, a.PID())
+					return a.Stop
+				},
+			}
+			for b.Loop() {
+				times := map[string][]time.Duration{}
+				for range turns {
+					for name, begin := range sides {
+						end := begin()
+						one := newLimit(b, o, muxes[7:8])
+						for what, pause := range map[string]time.Duration{"at-once": 0, "later": 3 * time.Millisecond} {
+							for range asks {
+								time.Sleep(pause)
+								started := time.Now()
+								one.toggleOne(b, 0)
+								times[name+"-"+what] = append(times[name+"-"+what], time.Since(started))
+							}
+						}
+						one.close()
+						end()
+					}
+				}
+				metrics := map[string]float64{}
+				for name, all := range times {
+					slices.Sort(all)
+					metrics[name+"-ms"] = ms(all[len(all)/2])
+				}
+				report(b, metrics)
+			}
 		})
 	}
 }

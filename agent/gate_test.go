@@ -78,14 +78,7 @@ func TestConnectionLimit(t *testing.T) {
 		t.Errorf("one that was in: %q", got)
 	}
 	_ = conns[1].Close()
-	for deadline := time.Now().Add(wait.Limit); ; time.Sleep(time.Millisecond) {
-		if got := ask(dial()); got == "HTTP/1.1 200 OK" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("a connection was closed, and none is let in")
-		}
-	}
+	wait.For(t, "one is let in, since another was closed", func() bool { return ask(dial()) == "HTTP/1.1 200 OK" })
 }
 
 // The deadline for reading a request must not end what waits after it was read.
@@ -99,11 +92,7 @@ func TestStreamsAndWaitsOutliveTheReadTimeout(t *testing.T) {
 	handler := httpapi.New(httpapi.Config{Engines: []*engine.Engine{e}, Log: log})
 	stop := make(chan error, 1)
 	go func() { stop <- e.Run(t.Context()) }()
-	for deadline := time.Now().Add(wait.Limit); e.Ready() != nil; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal(e.Ready())
-		}
-	}
+	wait.For(t, "the engine is ready", func() bool { return e.Ready() == nil })
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

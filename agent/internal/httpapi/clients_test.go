@@ -220,11 +220,7 @@ func newHandler(t testing.TB) http.Handler {
 			t.Errorf("engine: %v", err)
 		}
 	})
-	for deadline := time.Now().Add(wait.Limit); e.Ready() != nil; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal(e.Ready())
-		}
-	}
+	wait.For(t, "the engine is ready", func() bool { return e.Ready() == nil })
 	return httpapi.New(httpapi.Config{Engines: []*engine.Engine{e}, Log: log})
 }
 
