@@ -228,7 +228,7 @@ func BenchmarkToggleAll(b *testing.B) {
 // BenchmarkLimit: all ports over HTTP, against the limit. An agent watches every bridge, and would take the core from a
 // limit that is measured beside it: so nothing else has the switch while one of them is measured, and they take turns.
 func BenchmarkLimit(b *testing.B) {
-	const turns, toggles = 7, 9
+	const turns, toggles = 5, 9
 	for _, n := range []int{120, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			o := ovstest.Start(b)
@@ -324,7 +324,7 @@ func BenchmarkToggleOne(b *testing.B) {
 // is measured with nobody else there, with a silent connection to every bridge, with a flow monitor on every bridge, and with
 // an agent.
 func BenchmarkRounds(b *testing.B) {
-	const turns, asks = 7, 60
+	const turns, asks = 5, 60
 	for _, n := range []int{120, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			o := ovstest.Start(b)
@@ -352,14 +352,17 @@ func BenchmarkRounds(b *testing.B) {
 					for name, begin := range sides {
 						end := begin()
 						one := newLimit(b, o, muxes[7:8])
-						for what, pause := range map[string]time.Duration{"at-once": 0, "later": 3 * time.Millisecond} {
+						ask := func(what string, pause time.Duration, ask func(*testing.B, int)) {
 							for range asks {
 								time.Sleep(pause)
 								started := time.Now()
-								one.toggleOne(b, 0)
+								ask(b, 0)
 								times[name+"-"+what] = append(times[name+"-"+what], time.Since(started))
 							}
 						}
+						ask("again", 0, one.barrier)
+						ask("later", 3*time.Millisecond, one.barrier)
+						ask("toggle", 3*time.Millisecond, one.toggleOne)
 						one.close()
 						end()
 					}
