@@ -32,17 +32,6 @@ func holds(t *testing.T) held {
 	return held{runtime.NumGoroutine(), len(open)}
 }
 
-// waitFor polls until a condition holds.
-func waitFor(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(wait.Limit); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			buf := make([]byte, 1<<20)
-			t.Fatalf("%s: not within %v\n%s", what, wait.Limit, buf[:runtime.Stack(buf, true)])
-		}
-	}
-}
-
 // Whole nights were lost with the replaced service to clients that gave up, and whose requests went on and piled up.
 func TestAbuseLeavesNothingBehind(t *testing.T) {
 	a := agenttest.Start(t, agenttest.Ports(24))
@@ -136,7 +125,7 @@ func TestAbuseLeavesNothingBehind(t *testing.T) {
 	for _, conn := range slow {
 		_ = conn.Close()
 	}
-	waitFor(t, fmt.Sprintf("back to %+v, and a few of the runtime's", before), func() bool {
+	wait.For(t, fmt.Sprintf("back to %+v, and a few of the runtime's", before), func() bool {
 		now := holds(t)
 		return now.goroutines <= before.goroutines+5 && now.descriptors <= before.descriptors+5
 	})
@@ -212,9 +201,9 @@ func TestAllConnectionsTaken(t *testing.T) {
 			conns = append(conns, conn)
 		}
 	}
-	waitFor(t, "refused above the limit", refused)
+	wait.For(t, "refused above the limit", refused)
 	for _, conn := range conns[:20] {
 		_ = conn.Close()
 	}
-	waitFor(t, "let in again", func() bool { return !refused() })
+	wait.For(t, "let in again", func() bool { return !refused() })
 }

@@ -78,14 +78,7 @@ func TestConnectionLimit(t *testing.T) {
 		t.Errorf("one that was in: %q", got)
 	}
 	_ = conns[1].Close()
-	for deadline := time.Now().Add(wait.Limit); ; time.Sleep(time.Millisecond) {
-		if got := ask(dial()); got == "HTTP/1.1 200 OK" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("a connection was closed, and none is let in")
-		}
-	}
+	wait.For(t, "one is let in, since another was closed", func() bool { return ask(dial()) == "HTTP/1.1 200 OK" })
 }
 
 // The deadline for reading a request must not end what waits after it was read.

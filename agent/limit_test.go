@@ -139,6 +139,26 @@ func (l *limit) barrier(b *testing.B, i int) {
 	must(b, err)
 }
 
+// monitor has Open vSwitch tell every connection of the changes of flows of its bridge, and throws away what it tells.
+func (l *limit) monitor(b *testing.B) {
+	b.Helper()
+	const anyOf = ^uint32(0)
+	setConfig := message(9, be(uint16(0), uint16(0xffff)))
+	request := message(18, be(uint16(16), uint16(0), uint32(0), uint32(1), anyOf, anyOf, uint16(0x1f), byte(0xff), byte(0),
+		uint16(1), uint16(4), uint32(0)))
+	for _, c := range l.conns {
+		_, err := c.Write(slices.Concat(setConfig, request))
+		must(b, err)
+		header := make([]byte, 8)
+		_, err = io.ReadFull(c, header)
+		must(b, err)
+		if header[1] != 19 {
+			b.Fatalf("no flow monitor: message of type %d", header[1])
+		}
+		go func() { _, _ = io.Copy(io.Discard, c) }() // ends with the connection
+	}
+}
+
 // bundle deletes the flow from one port and adds one from another to the NIC: OPEN, two ADDs, COMMIT.
 func bundle(from, to, nic uint32) []byte {
 	frames := bundleControl(0)

@@ -127,17 +127,28 @@ func (a *Agent) tryStart(listen string) error {
 // waitFor polls a path until it answers with a status.
 func (a *Agent) waitFor(path string, status int) {
 	a.t.Helper()
-	for deadline := time.Now().Add(wait.Limit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	wait.For(a.t, fmt.Sprintf("the agent answers %d on %s", status, path), func() bool {
 		res, err := a.client.Get(a.URL + path)
 		if err != nil {
-			continue
+			return false
 		}
 		_ = res.Body.Close()
-		if res.StatusCode == status {
-			return
+		return res.StatusCode == status
+	})
+}
+
+// waitSays polls a path until the answer has words in it.
+func (a *Agent) waitSays(path, words string) {
+	a.t.Helper()
+	wait.For(a.t, fmt.Sprintf("the agent says %q on %s", words, path), func() bool {
+		res, err := a.client.Get(a.URL + path)
+		if err != nil {
+			a.t.Fatal(err)
 		}
-	}
-	a.t.Fatalf("agent did not answer %d on %s within %v", status, path, wait.Limit)
+		body, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		return err == nil && strings.Contains(string(body), words)
+	})
 }
 
 // port is the path of a port.
@@ -202,19 +213,8 @@ func (a *Agent) RemoveBridge(port int) {
 func (a *Agent) AddBridge(port int, ports ...string) {
 	a.t.Helper()
 	a.sw.AddBridge(a.names.Bridge(port), ports...)
-	for deadline := time.Now().Add(wait.Limit); len(ports) != 3; time.Sleep(5 * time.Millisecond) {
-		res, err := a.client.Get(a.URL + "/mux")
-		if err != nil {
-			a.t.Fatal(err)
-		}
-		body, err := io.ReadAll(res.Body)
-		_ = res.Body.Close()
-		if err == nil && strings.Contains(string(body), a.names.Bridge(port)) {
-			return
-		}
-		if time.Now().After(deadline) {
-			a.t.Fatalf("bridge of port %d is not listed after %v", port, wait.Limit)
-		}
+	if len(ports) != 3 {
+		a.waitSays("/mux", a.names.Bridge(port))
 	}
 }
 
@@ -245,18 +245,5 @@ func (a *Agent) Inject(port int, from string) []string {
 func (a *Agent) AddForeignFlow(port int) {
 	a.t.Helper()
 	a.sw.AddRawFlow(a.names.Bridge(port), cable.Entry{Flow: cable.Flow{Priority: 100, Match: "arp", Action: "CONTROLLER:65535"}})
-	for deadline := time.Now().Add(wait.Limit); ; time.Sleep(5 * time.Millisecond) {
-		res, err := a.client.Get(a.URL + a.port(port))
-		if err != nil {
-			a.t.Fatal(err)
-		}
-		body, err := io.ReadAll(res.Body)
-		_ = res.Body.Close()
-		if err == nil && strings.Contains(string(body), "foreign flow") {
-			return
-		}
-		if time.Now().After(deadline) {
-			a.t.Fatalf("port %d shows no foreign flow after %v: %s", port, wait.Limit, body)
-		}
-	}
+	a.waitSays(a.port(port), "foreign flow")
 }

@@ -150,7 +150,7 @@ func receive(far map[string]int, ports []string, run uint32, arrived map[Way]int
 		waiting = append(waiting, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	}
 	_, _ = unix.Poll(waiting, 10)
-	any := false
+	some := false
 	buf := make([]byte, 2048)
 	for to, fd := range far {
 		for {
@@ -162,12 +162,12 @@ func receive(far map[string]int, ports []string, run uint32, arrived map[Way]int
 				continue
 			}
 			if t, ok := readTag(buf[:n]); ok && t.run == run {
-				any = true
+				some = true
 				arrived[Way{ports[t.port], to, t.kind}]++
 			}
 		}
 	}
-	return any
+	return some
 }
 
 // lookups is how many packets the switch's datapath has looked at (ovs-dpctl(8), show).

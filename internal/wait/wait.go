@@ -4,6 +4,7 @@ package wait
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -17,9 +18,16 @@ func For(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
 	for deadline := time.Now().Add(Limit); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			tb.Fatalf("waited in vain for %v: %s", Limit, what)
+			fail(tb, what)
 		}
 	}
+}
+
+// fail says what every goroutine did meanwhile, which is where a hang shows.
+func fail(tb testing.TB, what string) {
+	tb.Helper()
+	stacks := make([]byte, 1<<20)
+	tb.Fatalf("waited in vain for %v: %s\n%s", Limit, what, stacks[:runtime.Stack(stacks, true)])
 }
 
 // Receive returns the next value of a channel. The test fails when none comes.
@@ -29,7 +37,7 @@ func Receive[T any](tb testing.TB, what string, ch <-chan T) T {
 	case v := <-ch:
 		return v
 	case <-time.After(Limit):
-		tb.Fatalf("waited in vain for %v: %s", Limit, what)
+		fail(tb, what)
 		panic("not reached")
 	}
 }

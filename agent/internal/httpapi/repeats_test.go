@@ -9,12 +9,13 @@ import (
 	"time"
 )
 
-func callOf(text string) [sha256.Size]byte { return sha256.Sum256([]byte(text)) }
+// sameCall is the call of all of these requests.
+func sameCall() [sha256.Size]byte { return sha256.Sum256([]byte("x")) }
 
 // finish runs a call to its end, and reports whether it had been answered before.
 func finish(t *testing.T, p *repeats, id string, answer []byte) (answered bool) {
 	t.Helper()
-	q, answered, err := p.begin(context.Background(), id, callOf("x"))
+	q, answered, err := p.begin(context.Background(), id, sameCall())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func TestReqIDsAreForgottenAfterTenMinutes(t *testing.T) {
 
 func TestMemoryOfReqIDsIsBounded(t *testing.T) {
 	p := newRepeats()
-	running, _, err := p.begin(t.Context(), "running", callOf("x"))
+	running, _, err := p.begin(t.Context(), "running", sameCall())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func TestMemoryOfReqIDsIsBounded(t *testing.T) {
 func TestRepeatsWaitForTheCallUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newRepeats()
-		first, _, err := p.begin(t.Context(), "a", callOf("x"))
+		first, _, err := p.begin(t.Context(), "a", sameCall())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +76,7 @@ func TestRepeatsWaitForTheCallUnderWay(t *testing.T) {
 		answers := make(chan string, again)
 		for range again {
 			go func() {
-				q, answered, err := p.begin(t.Context(), "a", callOf("x"))
+				q, answered, err := p.begin(t.Context(), "a", sameCall())
 				if err != nil || !answered {
 					answers <- fmt.Sprintf("answered %v, %v", answered, err)
 					return
