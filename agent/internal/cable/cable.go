@@ -193,6 +193,12 @@ type Sight struct {
 	Err error
 	// Asked is when the reading began; zero where that is not known.
 	Asked time.Time
+	// Remembered is the side in external_ids:mux-agent-side of the bridge, which was noted when its flows were removed; "" when
+	// absent.
+	Remembered string
+	// Row differs from that of the last Sight when somebody made the bridge anew, whatever else is as it was; "" means that
+	// nobody knows.
+	Row string
 	// Unprepared is true when the switch has still to prepare the bridge, which it does when it is asked to read it.
 	Unprepared bool
 }

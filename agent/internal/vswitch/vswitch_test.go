@@ -37,7 +37,15 @@ const hangLimit = time.Minute
 
 func newSwitch(t testing.TB, o *ovstest.OVS, change ...func(*vswitch.Config)) *vswitch.Switch {
 	t.Helper()
-	return vswitch.New(config(t, o.RunDir, change...))
+	return switchOf(t, config(t, o.RunDir, change...))
+}
+
+// switchOf returns a switch that is closed when the test ends.
+func switchOf(t testing.TB, cfg vswitch.Config) *vswitch.Switch {
+	t.Helper()
+	s := vswitch.New(cfg)
+	t.Cleanup(s.Close)
+	return s
 }
 
 func config(t testing.TB, runDir string, change ...func(*vswitch.Config)) vswitch.Config {
@@ -445,7 +453,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	t.Run("no Open vSwitch", func(t *testing.T) {
 		t.Parallel()
-		checkDiscoverError(t, vswitch.New(config(t, t.TempDir())), "is it running", "OVS_RUNDIR")
+		checkDiscoverError(t, switchOf(t, config(t, t.TempDir())), "is it running", "OVS_RUNDIR")
 	})
 	t.Run("no permission", func(t *testing.T) {
 		t.Parallel()

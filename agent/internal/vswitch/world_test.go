@@ -64,7 +64,8 @@ func startEngine(t *testing.T, o *ovstest.OVS, by way) (e *engine.Engine, stop f
 	cfg := config(t, o.RunDir, func(cfg *vswitch.Config) {
 		cfg.Conn, cfg.Poll, cfg.PollInterval, cfg.Timeout = pool, by.poll, 200*time.Millisecond, by.timeout
 	})
-	e = engine.New(engine.Config{Names: cfg.Names, Switch: vswitch.New(cfg), Log: slog.New(slog.DiscardHandler), Timeout: by.timeout})
+	sw := vswitch.New(cfg)
+	e = engine.New(engine.Config{Names: cfg.Names, Switch: sw, Log: slog.New(slog.DiscardHandler), Timeout: by.timeout})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
@@ -78,6 +79,7 @@ func startEngine(t *testing.T, o *ovstest.OVS, by way) (e *engine.Engine, stop f
 		if err := <-ended; err != nil {
 			t.Errorf("engine: %v", err)
 		}
+		sw.Close()
 		pool.Close()
 	}
 	t.Cleanup(stop)

@@ -183,7 +183,7 @@ func TestPortsOfOVS(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	ports, err := c.Ports(hang(t))
+	ports, err := c.Ports(hang(t), false)
 	if err != nil {
 		t.Fatal(err)
 	}
