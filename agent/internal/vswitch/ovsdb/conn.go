@@ -162,7 +162,7 @@ func (c *conn) handle(m message) error {
 
 func (c *conn) answer(m message) error {
 	var id uint64
-	if m.ID == nil || json.Unmarshal(m.ID, &id) != nil {
+	if m.ID == nil || string(m.ID) == "null" || json.Unmarshal(m.ID, &id) != nil {
 		return fmt.Errorf("%w: an answer to no request of ours", errUnfit)
 	}
 	c.mu.Lock()

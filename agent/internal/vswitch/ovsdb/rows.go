@@ -210,7 +210,7 @@ type rows struct {
 }
 
 // maxRows bounds all rows, in bytes.
-const maxRows = 128 << 20
+const maxRows = 64 << 20
 
 func newRows() *rows {
 	return &rows{
