@@ -25,13 +25,14 @@ const (
 // A supervisor reports to systemd by sd_notify(3): ready, what the agent waits for, alive, stopping.
 type supervisor struct {
 	engines  []*engine.Engine
+	switches []engine.Switch // of the engines
 	handler  http.Handler
 	log      *slog.Logger
 	watchdog time.Duration // WatchdogSec of the unit; 0 means none
 }
 
 // supervise reports to systemd until ctx ends. Where systemd did not start the agent, it has nothing to do.
-func supervise(ctx context.Context, engines []*engine.Engine, handler http.Handler, log *slog.Logger) {
+func supervise(ctx context.Context, engines []*engine.Engine, switches []engine.Switch, handler http.Handler, log *slog.Logger) {
 	if os.Getenv("NOTIFY_SOCKET") == "" {
 		return
 	}
@@ -39,7 +40,7 @@ func supervise(ctx context.Context, engines []*engine.Engine, handler http.Handl
 	if err != nil {
 		log.Warn("no watchdog", "err", err)
 	}
-	s := supervisor{engines: engines, handler: handler, log: log, watchdog: watchdog}
+	s := supervisor{engines: engines, switches: switches, handler: handler, log: log, watchdog: watchdog}
 	s.run(ctx)
 }
 
@@ -48,7 +49,7 @@ func (s supervisor) run(ctx context.Context) {
 	pause := startPoll
 	var ready bool
 	var told string
-	var alive time.Time
+	var answered time.Time
 	for {
 		status, waiting := s.status()
 		if !ready && (!waiting || time.Now().After(patience)) {
@@ -63,10 +64,12 @@ func (s supervisor) run(ctx context.Context) {
 			told = status
 			s.notify("STATUS=" + status)
 		}
-		if s.watchdog > 0 && time.Since(alive) >= s.watchdog/4 {
+		if s.watchdog > 0 && time.Since(answered) >= s.watchdog/4 {
 			s.answer(ctx)
-			alive = time.Now()
-			s.notify(daemon.SdNotifyWatchdog)
+			answered = time.Now()
+			if err := alive(s.engines, s.switches); err == nil {
+				s.notify(daemon.SdNotifyWatchdog)
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -83,6 +86,9 @@ func (s supervisor) status() (line string, waiting bool) {
 		if err := e.Ready(); err != nil {
 			return e.VMSet() + " waits: " + err.Error(), true
 		}
+	}
+	if err := alive(s.engines, s.switches); err != nil {
+		return err.Error(), false
 	}
 	return "serving", false
 }

@@ -13,7 +13,7 @@ import (
 
 // maxMessage bounds one message of the database, in bytes. The greatest that is honest is the first answer to the monitor:
 // 6 MB on a server with 22,000 ports beside those of the testbed.
-const maxMessage = 32 << 20
+const maxMessage = 16 << 20
 
 // spare is the size in bytes of a message after which the reader gives its memory back.
 const spare = 1 << 20
