@@ -80,7 +80,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.NewSwitch == nil {
 		cfg.NewSwitch = cfg.newSwitch
 	}
-	engines, closeSwitches, err := newEngines(cfg)
+	engines, switches, closeSwitches, err := newEngines(cfg)
 	defer closeSwitches()
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func Run(ctx context.Context, cfg Config) error {
 	for _, e := range engines {
 		group.Go(func() error { return e.Run(engineCtx) })
 	}
-	group.Go(func() error { supervise(ctx, engines, handler, cfg.Log); return nil })
+	group.Go(func() error { supervise(ctx, engines, switches, handler, cfg.Log); return nil })
 	var open sync.WaitGroup // with one member for each address that is served
 	for _, a := range addresses {
 		open.Add(1)
@@ -180,7 +180,7 @@ func (s *silentConns) close() {
 }
 
 // newEngines makes an engine for each vm_set. closeSwitches is to be called in any case.
-func newEngines(cfg Config) (engines []*engine.Engine, closeSwitches func(), err error) {
+func newEngines(cfg Config) (engines []*engine.Engine, switches []engine.Switch, closeSwitches func(), err error) {
 	var closers []func()
 	closeSwitches = func() {
 		for _, c := range closers {
@@ -188,28 +188,29 @@ func newEngines(cfg Config) (engines []*engine.Engine, closeSwitches func(), err
 		}
 	}
 	if len(cfg.VMSets) == 0 {
-		return nil, closeSwitches, errors.New("no vm_set: name the testbed to serve, such as --vm-set vms17-8")
+		return nil, nil, closeSwitches, errors.New("no vm_set: name the testbed to serve, such as --vm-set vms17-8")
 	}
 	seen := map[string]bool{}
 	for _, vmSet := range cfg.VMSets {
 		if seen[vmSet] {
-			return nil, closeSwitches, fmt.Errorf("vm_set %q is named twice", vmSet)
+			return nil, nil, closeSwitches, fmt.Errorf("vm_set %q is named twice", vmSet)
 		}
 		seen[vmSet] = true
 		names, err := cable.NewNames(vmSet)
 		if err != nil {
-			return nil, closeSwitches, err
+			return nil, nil, closeSwitches, err
 		}
 		sw, closeSwitch, err := cfg.NewSwitch(names)
 		if err != nil {
-			return nil, closeSwitches, err
+			return nil, nil, closeSwitches, err
 		}
 		closers = append(closers, closeSwitch)
+		switches = append(switches, sw)
 		engines = append(engines, engine.New(engine.Config{
 			Names: names, Switch: sw, Log: cfg.Log.With("vm_set", vmSet), KeepDrops: cfg.KeepDrops, Timeout: cfg.ChangeTimeout,
 		}))
 	}
-	return engines, closeSwitches, nil
+	return engines, switches, closeSwitches, nil
 }
 
 // listen says what to do about an address that can't be had.

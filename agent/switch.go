@@ -31,15 +31,17 @@ func (cfg Config) newSwitch(names *cable.Names) (sw engine.Switch, closeSwitch f
 		return simswitch.New(names, cfg.SimulatePorts), func() {}, nil
 	case DriverOfctl:
 		conn := ofctl.New(ofctl.Config{RunDir: cfg.OVSRunDir, Timeout: cfg.ChangeTimeout})
-		return cfg.newVSwitch(names, conn, ofctlPoll), func() {}, nil
+		vs := cfg.newVSwitch(names, conn, ofctlPoll)
+		return vs, vs.Close, nil
 	case DriverOpenFlow:
 		pool := openflow.NewPool(openflow.Config{Dir: cfg.OVSRunDir, Timeout: cfg.ChangeTimeout})
-		return cfg.newVSwitch(names, pool, time.Second), pool.Close, nil
+		vs := cfg.newVSwitch(names, pool, time.Second)
+		return vs, func() { vs.Close(); pool.Close() }, nil
 	}
 	return nil, nil, fmt.Errorf("unknown driver %q: want %s, %s or %s", cfg.Driver, DriverOpenFlow, DriverOfctl, DriverSimulated)
 }
 
-func (cfg Config) newVSwitch(names *cable.Names, conn vswitch.Conn, poll time.Duration) engine.Switch {
+func (cfg Config) newVSwitch(names *cable.Names, conn vswitch.Conn, poll time.Duration) *vswitch.Switch {
 	return vswitch.New(vswitch.Config{
 		RunDir: cfg.OVSRunDir, Names: names, Conn: conn, KeepFailMode: cfg.KeepFailMode, Timeout: cfg.ChangeTimeout,
 		Poll: cfg.Watch == WatchPoll, PollInterval: poll, Log: cfg.Log.With("vm_set", names.VMSet()),

@@ -24,13 +24,14 @@ const (
 // A supervisor reports to systemd by sd_notify(3): ready, what the agent waits for, alive, stopping.
 type supervisor struct {
 	engines  []*engine.Engine
+	switches []engine.Switch // of the engines
 	handler  http.Handler
 	log      *slog.Logger
 	watchdog time.Duration // WatchdogSec of the unit; 0 means none
 }
 
 // supervise reports to systemd until ctx ends. Where systemd did not start the agent, it has nothing to do.
-func supervise(ctx context.Context, engines []*engine.Engine, handler http.Handler, log *slog.Logger) {
+func supervise(ctx context.Context, engines []*engine.Engine, switches []engine.Switch, handler http.Handler, log *slog.Logger) {
 	if os.Getenv("NOTIFY_SOCKET") == "" {
 		return
 	}
@@ -38,7 +39,7 @@ func supervise(ctx context.Context, engines []*engine.Engine, handler http.Handl
 	if err != nil {
 		log.Warn("no watchdog", "err", err)
 	}
-	s := supervisor{engines: engines, handler: handler, log: log, watchdog: watchdog}
+	s := supervisor{engines: engines, switches: switches, handler: handler, log: log, watchdog: watchdog}
 	s.run(ctx)
 }
 
@@ -91,10 +92,13 @@ func (s supervisor) awaitReady(ctx context.Context) {
 	}
 }
 
-// beat tells the watchdog that the API answers.
+// beat tells the watchdog that the API answers and that the switches are read.
 func (s supervisor) beat(ctx context.Context) {
-	if s.watchdog > 0 {
-		s.answer(ctx)
+	if s.watchdog == 0 {
+		return
+	}
+	s.answer(ctx)
+	if alive(s.engines, s.switches) == nil {
 		s.notify(daemon.SdNotifyWatchdog)
 	}
 }
@@ -105,6 +109,9 @@ func (s supervisor) status() string {
 		if why := e.NotReady(); why != nil {
 			return e.VMSet() + " waits: " + why.Reason
 		}
+	}
+	if err := alive(s.engines, s.switches); err != nil {
+		return err.Error()
 	}
 	return "serving"
 }

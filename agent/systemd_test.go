@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,5 +101,30 @@ func TestSystemdHearsReadyAndAliveWithoutASwitch(t *testing.T) {
 	}
 	if got := next(); got != "WATCHDOG=1" {
 		t.Errorf("systemd heard %q, want WATCHDOG=1", got)
+	}
+}
+
+// stuck is a switch whose loop has not come round for too long.
+type stuck struct{ engine.Switch }
+
+func (stuck) Alive() time.Time { return time.Now().Add(-2 * longestRound) }
+
+// An agent that doesn't look at the switch any more, for a fault of its own, is restarted by systemd's watchdog.
+func TestSystemdHearsNothingOfAnAgentThatIsBlind(t *testing.T) {
+	next, stop := runUnderSystemd(t, func(names *cable.Names) (engine.Switch, func(), error) {
+		return stuck{simswitch.New(names, 2)}, func() {}, nil
+	})
+	var got []string
+	for message := ""; !strings.HasPrefix(message, "STATUS=vms6-1: the switch was not looked at for 20s"); {
+		message = next()
+		got = append(got, message)
+	}
+	time.AfterFunc(time.Second, stop) // five times what the watchdog waits
+	for message := ""; message != "STOPPING=1"; {
+		message = next()
+		got = append(got, message)
+	}
+	if slices.Contains(got, "WATCHDOG=1") {
+		t.Errorf("systemd heard %q", got)
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strings"
@@ -41,8 +43,13 @@ type Notice struct {
 const (
 	// silence is how long a stream may say nothing; the agent says every 15 seconds that it lives.
 	silence = 45 * time.Second
-	// reopen is the pause before a stream that broke is opened again.
-	reopen = time.Second
+	// reopen is the pause before a stream that broke is opened again, and lastReopen that after many attempts in vain. Each is
+	// drawn between a half and the whole, so that many clients don't come back at once.
+	reopen     = time.Second
+	lastReopen = 16 * time.Second
+	// maxEvent bounds one event, in bytes, and maxEventID what it is remembered by. An agent's have some hundred, and twenty.
+	maxEvent   = 1 << 20
+	maxEventID = 128
 )
 
 // Follow tells every change of a vm_set's ports as it happens, from one goroutine, until ctx ends; then it returns nil.
@@ -50,7 +57,9 @@ const (
 // vm_set.
 func (c *Client) Follow(ctx context.Context, vmSet string, tell func(Notice)) error {
 	last := ""
+	pause := reopen
 	for {
+		opened := time.Now()
 		err := c.follow(ctx, api.VMSetPath(vmSet)+"/events", &last, tell)
 		switch code := Code(err); {
 		case ctx.Err() != nil:
@@ -59,10 +68,14 @@ func (c *Client) Follow(ctx context.Context, vmSet string, tell func(Notice)) er
 			return err
 		}
 		tell(Notice{Lost: err})
+		if time.Since(opened) > lastReopen {
+			pause = reopen
+		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(reopen):
+		case <-time.After(pause/2 + rand.N(pause/2)):
+			pause = min(2*pause, lastReopen)
 		}
 	}
 }
@@ -90,17 +103,27 @@ func (c *Client) follow(ctx context.Context, path string, last *string, tell fun
 	tell(Notice{Connected: true})
 	name, data := "", ""
 	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(nil, maxBody)
+	lines.Buffer(nil, maxEvent)
+	tooLong := func() error {
+		t.last = t.notAnAgent(http.StatusOK, fmt.Sprintf("an event has more than %d kB", maxEvent>>10))
+		return t.failed(ctx, nil)
+	}
 	for lines.Scan() {
 		dead.Reset(silence)
 		key, value, _ := strings.Cut(lines.Text(), ":")
 		value = strings.TrimPrefix(value, " ")
 		switch key {
 		case "id":
+			if len(value) > maxEventID {
+				return tooLong()
+			}
 			*last = value
 		case "event":
 			name = value
 		case "data":
+			if len(data)+len(value) > maxEvent {
+				return tooLong()
+			}
 			data += value
 		}
 		if lines.Text() != "" {
@@ -123,6 +146,9 @@ func (c *Client) follow(ctx context.Context, path string, last *string, tell fun
 		return t.failed(ctx, err)
 	}
 	broke := lines.Err()
+	if errors.Is(broke, bufio.ErrTooLong) {
+		return tooLong()
+	}
 	if broke == nil {
 		broke = io.ErrUnexpectedEOF
 	}

@@ -89,6 +89,34 @@ func TestFollowEndsWithWhatStays(t *testing.T) {
 	}
 }
 
+// A service that sends an event without end is no agent, and costs no more memory than an event may have.
+func TestFollowEndsWithWhatHasNoEnd(t *testing.T) {
+	line := strings.Repeat("a", 1000)
+	for name, endless := range map[string]string{"a line": line, "data": "data: " + line + "\n", "an id": "id: " + line + "\n\n"} {
+		t.Run(name, func(t *testing.T) {
+			sent := 0
+			service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				for sent < 100<<20 {
+					n, err := fmt.Fprint(w, endless)
+					if err != nil {
+						return
+					}
+					sent += n
+				}
+			}))
+			err := newClient(t, service.URL).Follow(t.Context(), "vms1", func(client.Notice) {})
+			if client.Code(err) != client.CodeNotAnAgent {
+				t.Errorf("Follow ended with %v", err)
+			}
+			service.Close()
+			if sent > 50<<20 {
+				t.Errorf("%d MB were read", sent>>20)
+			}
+		})
+	}
+}
+
 func TestWaitForSide(t *testing.T) {
 	a := agenttest.Start(t, agenttest.Ports(2))
 	c := newClient(t, a.URL)

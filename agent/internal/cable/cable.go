@@ -176,7 +176,8 @@ type Sight struct {
 	Mux      Mux
 	Settings Settings
 	Flows    []Entry
-	// Row tells one making of a bridge from another of the same name; "" means that nobody knows.
+	// Row differs from that of the last Sight when somebody made the bridge anew, whatever else is as it was; "" means that
+	// nobody knows.
 	Row string
 	// Life is when the switch made the bridge's socket, in nanoseconds since 1970: when it was started, or when the bridge
 	// was made. Where it differs from that of the last Sight, the flows that the bridge had are gone. 0 means that nobody
@@ -196,4 +197,14 @@ type Sight struct {
 	Asked time.Time
 	// Unprepared is true when the switch has still to prepare the bridge, which it does when it is asked to read it.
 	Unprepared bool
+}
+
+// RestoreTime is how long a script has to restore the flows of a switch that was started with flow-restore-wait, before changes
+// are written all the same.
+const RestoreTime = 30 * time.Second
+
+// Restoring reports whether the switch was started a moment ago with flow-restore-wait, and forwards nothing until somebody has
+// restored its flows.
+func (s *Sight) Restoring() bool {
+	return s.Settings.RestoreWait && s.Life != 0 && time.Since(time.Unix(0, s.Life)) < RestoreTime
 }

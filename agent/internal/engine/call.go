@@ -113,7 +113,7 @@ func (c *call) hindrance(cur *Snapshot, now time.Time) error {
 		return notDone(true, "the switch did not answer the one before it; nothing was done")
 	case cur.phase == notAMux:
 		return notDone(false, cur.Reason())
-	case cur.phase == restoring && now.Sub(time.Unix(0, cur.life)) < restoreWait:
+	case cur.phase == restoring && now.Sub(time.Unix(0, cur.life)) < cable.RestoreTime:
 		return ErrRestoring
 	}
 	return nil

@@ -91,7 +91,7 @@ func (e *Engine) awaitsRestore(sights []cable.Sight) error {
 		return nil
 	}
 	for i := range sights {
-		if s := &sights[i]; s.Settings.RestoreWait && s.Life != 0 && time.Since(time.Unix(0, s.Life)) < restoreWait {
+		if sights[i].Restoring() {
 			return &NotReadyError{api.NotReadyRestoring, "Open vSwitch was started with flow-restore-wait; the agent waits until its flows are restored"}
 		}
 	}

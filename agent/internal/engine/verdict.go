@@ -27,9 +27,6 @@ type verdict struct {
 	again   bool          // the switch can't be read; read again
 }
 
-// restoreWait is how long changes wait for a script to restore flows before they are written all the same.
-const restoreWait = 30 * time.Second
-
 // judge decides what becomes of a mux by what is known of it, what is owed to it and what was seen of it. It is the table of
 // docs/agent/truth.md, row by row.
 func judge(known *Snapshot, owed debt, s *cable.Sight) verdict {

@@ -108,7 +108,7 @@ func TestEngineAdoptsALateBridge(t *testing.T) {
 	t.Parallel()
 	o := ovstest.Start(t)
 	cfg := config(t, o.RunDir)
-	e := engine.New(engine.Config{Names: cfg.Names, Switch: vswitch.New(cfg), Log: cfg.Log})
+	e := engine.New(engine.Config{Names: cfg.Names, Switch: switchOf(t, cfg), Log: cfg.Log})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
@@ -118,7 +118,7 @@ func TestEngineAdoptsALateBridge(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	waitFor(t, "the engine is ready", func() bool { return e.Ready() == nil })
+	waitFor(t, "the engine is ready", func() bool { return e.NotReady() == nil })
 
 	m := o.AddMuxes(vmSet, 1)[0]
 	number := o.Ports(m.Bridge)

@@ -114,11 +114,11 @@ func TestTruthOfOneBridge(t *testing.T) {
 			}
 		}
 		for i, story := range stories {
-			events := len(w.History(i))
+			events := len(w.Journal.History(i))
 			story.act(w, i, w.muxes[i])
 			w.settles(i, story.want, story.reason)
 			if story.mend == nil {
-				waitFor(t, story.name+": an event", func() bool { return story.cause == engine.Recovery || len(w.History(i)) > events })
+				waitFor(t, story.name+": an event", func() bool { return story.cause == engine.Recovery || len(w.Journal.History(i)) > events })
 			}
 			if causes := w.causes(i, events); story.cause == engine.External && !slices.Equal(causes, []engine.Cause{story.cause}) {
 				t.Errorf("%s: events by %v, want %v", story.name, causes, story.cause)
@@ -148,7 +148,7 @@ func TestTruthOfBridgesThatComeAndGo(t *testing.T) {
 		w.mustDo(1, toggle)
 		w.o.Vsctl("del-br", w.muxes[0].Bridge)
 		waitFor(t, "the mux is gone", func() bool { return w.Snapshot(0) == nil })
-		if evs := w.History(0); evs[len(evs)-1].To != nil {
+		if evs := w.Journal.History(0); evs[len(evs)-1].To != nil {
 			t.Errorf("the last event is %+v, want one that says that the mux is gone", evs[len(evs)-1])
 		}
 		w.build(w.muxes[0])
@@ -220,18 +220,18 @@ func TestTruthOverOutages(t *testing.T) {
 		} {
 			events := map[int]int{}
 			for i := range want {
-				events[i] = len(w.History(i))
+				events[i] = len(w.Journal.History(i))
 			}
 			outage.begin()
 			waitFor(t, outage.name+" shows", func() bool {
-				return !slices.ContainsFunc(w.Snapshots(), func(s *engine.Snapshot) bool { return s.Reason == "" })
+				return !slices.ContainsFunc(w.Snapshots(), func(s *engine.Snapshot) bool { return s.Reason() == "" })
 			})
 			for i, state := range want {
 				if s := w.Snapshot(i); s.State != state {
 					t.Errorf("%s: mux %d is %v meanwhile, was %v", outage.name, i, s.State, state)
 				}
-				if got := len(w.History(i)) - events[i]; got != 1 {
-					t.Errorf("%s: mux %d has %d events of it, want one: %v", outage.name, i, got, w.History(i)[events[i]:])
+				if got := len(w.Journal.History(i)) - events[i]; got != 1 {
+					t.Errorf("%s: mux %d has %d events of it, want one: %v", outage.name, i, got, w.Journal.History(i)[events[i]:])
 				}
 			}
 			outage.end()
@@ -273,7 +273,7 @@ func TestTruthOfAHungSwitch(t *testing.T) {
 		w.o.Vswitchd.Continue()
 		w.settles(0, lower, "")
 		w.settles(1, upper, "")
-		evs := w.History(0)
+		evs := w.Journal.History(0)
 		i := slices.IndexFunc(evs, func(ev engine.Event) bool { return ev.To.State == lower })
 		if i < 0 || evs[i].ReqID != "late" || evs[i].Cause != engine.API || w.Snapshot(0).Flaps != 1 {
 			t.Errorf("%d flaps, history %v; want the change under its request, and one flap", w.Snapshot(0).Flaps, evs)
@@ -309,7 +309,7 @@ func TestTruthOfALateStart(t *testing.T) {
 		o.Server.Kill()
 		w.Engine, w.stop = startEngine(t, o, by)
 		waitFor(t, "the engine says why it is not ready", func() bool {
-			return w.Ready() != nil && strings.Contains(w.Ready().Error(), "is ovsdb-server running")
+			return w.NotReady() != nil && strings.Contains(w.NotReady().Reason, "is ovsdb-server running")
 		})
 		o.Server.Start()
 		o.Vswitchd.Start()
@@ -328,7 +328,7 @@ func TestTruthOfTwoAgents(t *testing.T) {
 		other := &world{T: t, o: w.o, muxes: w.muxes}
 		other.Engine, other.stop = startEngine(t, w.o, by)
 		other.waitReady()
-		events := len(w.History(0))
+		events := len(w.Journal.History(0))
 		for range 3 {
 			for i := range w.muxes {
 				w.mustDo(i, toggle)

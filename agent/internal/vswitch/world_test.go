@@ -67,7 +67,8 @@ func startEngine(t *testing.T, o *ovstest.OVS, by way) (e *engine.Engine, stop f
 	cfg := config(t, o.RunDir, func(cfg *vswitch.Config) {
 		cfg.Conn, cfg.Poll, cfg.PollInterval, cfg.Timeout = pool, by.poll, 200*time.Millisecond, by.timeout
 	})
-	e = engine.New(engine.Config{Names: cfg.Names, Switch: vswitch.New(cfg), Log: slog.New(slog.DiscardHandler), Timeout: by.timeout})
+	sw := vswitch.New(cfg)
+	e = engine.New(engine.Config{Names: cfg.Names, Switch: sw, Log: slog.New(slog.DiscardHandler), Timeout: by.timeout})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
@@ -81,6 +82,7 @@ func startEngine(t *testing.T, o *ovstest.OVS, by way) (e *engine.Engine, stop f
 		if err := <-ended; err != nil {
 			t.Errorf("engine: %v", err)
 		}
+		sw.Close()
 		pool.Close()
 	}
 	t.Cleanup(stop)
@@ -89,7 +91,7 @@ func startEngine(t *testing.T, o *ovstest.OVS, by way) (e *engine.Engine, stop f
 
 func (w *world) waitReady() {
 	w.Helper()
-	waitFor(w.T, "the engine is ready", func() bool { return w.Ready() == nil })
+	waitFor(w.T, "the engine is ready", func() bool { return w.NotReady() == nil })
 }
 
 func (w *world) do(i int, c cable.Change, by ...string) engine.Result {
@@ -112,8 +114,8 @@ func (w *world) settles(i int, want cable.State, reason string) {
 		s := w.Snapshot(i)
 		last = "not served"
 		if s != nil {
-			last = fmt.Sprintf("%v, reason %q", s.State, s.Reason)
-			if s.State == want && strings.Contains(s.Reason, reason) && (reason != "" || s.Reason == "") {
+			last = fmt.Sprintf("%v, reason %q", s.State, s.Reason())
+			if s.State == want && strings.Contains(s.Reason(), reason) && (reason != "" || s.Reason() == "") {
 				if reason != "" || w.goesSo(i, want) {
 					return
 				}
@@ -134,7 +136,7 @@ func (w *world) goesSo(i int, want cable.State) bool {
 // causes returns the causes of the events of mux i after the first n.
 func (w *world) causes(i, n int) []engine.Cause {
 	var causes []engine.Cause
-	for _, ev := range w.History(i)[n:] {
+	for _, ev := range w.Journal.History(i)[n:] {
 		causes = append(causes, ev.Cause)
 	}
 	return slices.Compact(causes)

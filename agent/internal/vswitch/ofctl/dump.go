@@ -2,11 +2,13 @@ package ofctl
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch/openflow"
 )
 
 // parseDump reads what `ovs-ofctl --no-names dump-flows` prints (ovs-ofctl(8)). Whatever a mux's flow does not have is kept
@@ -113,4 +115,38 @@ func parseOutputs(actions string) (ports []uint32, ok bool) {
 func parseUint[T uint8 | uint16 | uint32](s string, bits int) (T, error) {
 	n, err := strconv.ParseUint(s, 10, bits)
 	return T(n), err
+}
+
+// parsePorts reads what `ovs-ofctl dump-ports-desc` prints of each port: a line " 1(p0): addr:…", and below it its "config:" and
+// "state:", as words.
+func parsePorts(text []byte) ([]openflow.Port, error) {
+	var ports []openflow.Port
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if strings.Contains(line, "ST_PORT_DESC reply") { // one for each message of a long answer
+			continue
+		}
+		key, words, _ := strings.Cut(line, ":")
+		number, name, isPort := strings.Cut(strings.TrimSuffix(key, ")"), "(")
+		switch {
+		case isPort && strings.HasSuffix(key, ")"):
+			p := openflow.Port{Name: name, Number: cable.Local}
+			if number != "LOCAL" {
+				n, err := parseUint[uint32](number, 32)
+				if err != nil {
+					return nil, fmt.Errorf("ovs-ofctl printed a port with a bad number: %q", line)
+				}
+				p.Number = n
+			}
+			ports = append(ports, p)
+		case len(ports) == 0:
+		case key == "config":
+			p, has := &ports[len(ports)-1], strings.Fields(words)
+			p.Down = slices.Contains(has, "PORT_DOWN")
+			p.NoReceive, p.NoForward = slices.Contains(has, "NO_RECV"), slices.Contains(has, "NO_FWD")
+		case key == "state":
+			ports[len(ports)-1].NoLink = slices.Contains(strings.Fields(words), "LINK_DOWN")
+		}
+	}
+	return ports, nil
 }

@@ -9,11 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/digitalocean/go-openvswitch/ovs"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch/openflow"
 )
 
 // Config says where the switch is and how it is spoken to.
@@ -27,6 +29,9 @@ type Config struct {
 type Client struct {
 	cfg   Config
 	turns chan struct{} // holds a token for each running process
+
+	mu    sync.Mutex
+	ports map[string][]openflow.Port // as they were read last, by bridge
 }
 
 // New returns a client. It starts nothing.
@@ -37,7 +42,7 @@ func New(cfg Config) *Client {
 	if cfg.Processes == 0 {
 		cfg.Processes = 16
 	}
-	return &Client{cfg: cfg, turns: make(chan struct{}, cfg.Processes)}
+	return &Client{cfg: cfg, turns: make(chan struct{}, cfg.Processes), ports: map[string][]openflow.Port{}}
 }
 
 // Flows returns all flows of a bridge, in all its tables. Errors are *cable.SwitchError.
@@ -54,6 +59,35 @@ func (c *Client) Flows(ctx context.Context, bridge string) ([]cable.Entry, error
 	}
 	failed := p.failure(bridge, "read flows", err)
 	failed.Unknown = false // reading changes nothing
+	return nil, failed
+}
+
+// Ports returns the ports of a bridge: with fresh as ovs-ofctl prints them now, and else as it did last, since each time costs
+// a process. Errors are *cable.SwitchError.
+func (c *Client) Ports(ctx context.Context, bridge string, fresh bool) ([]openflow.Port, error) {
+	c.mu.Lock()
+	ports, ok := c.ports[bridge]
+	c.mu.Unlock()
+	if ok && !fresh {
+		return ports, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	p := &process{ctx: ctx, timeout: c.cfg.Timeout, turns: c.turns}
+	err := p.run(nil, "ovs-ofctl", []string{"--protocols=OpenFlow14", "dump-ports-desc", c.target(bridge)})
+	if err == nil {
+		if ports, err = parsePorts(p.stdout); err == nil {
+			c.mu.Lock()
+			c.ports[bridge] = ports
+			c.mu.Unlock()
+			return ports, nil
+		}
+	}
+	c.mu.Lock()
+	delete(c.ports, bridge)
+	c.mu.Unlock()
+	failed := p.failure(bridge, "read ports", err)
+	failed.Unknown = false
 	return nil, failed
 }
 

@@ -45,7 +45,8 @@ type Conn struct {
 	err     error      // why the connection ended, nil while it lives
 	xid     uint32     // of the next message
 	pending []*exchange
-	out     []byte // what is being written; its memory is used again
+	out     []byte          // what is being written; its memory is used again
+	ports   map[uint32]Port // by number, as OVS tells them; nil when it was not asked to
 
 	// tryOnce writes out with one system call, and notes what that returned.
 	tryOnce func(fd uintptr) bool
@@ -150,11 +151,6 @@ func (c *Conn) Flows(ctx context.Context) ([]cable.Entry, error) {
 	return ask(ctx, c, multipartFlow, appendFlowsRequest, parseFlows)
 }
 
-// Ports returns all ports of the bridge, the bridge's own one included.
-func (c *Conn) Ports(ctx context.Context) ([]Port, error) {
-	return ask(ctx, c, multipartPortDesc, appendPortsRequest, parsePorts)
-}
-
 // write writes c.out in one system call or not at all. The caller holds c.mu.
 func (c *Conn) write() error {
 	if err := c.raw.Write(c.tryOnce); err != nil {
@@ -239,17 +235,27 @@ func (c *Conn) handle(b []byte) (used int, err error) {
 		case m.kind == typeError && len(m.body) >= 2 && be.Uint16(m.body) == errHelloFailed:
 			return used, &VersionError{Bridge: c.bridge, Err: parseError(m.body)}
 		case m.version != version:
-			return used, fmt.Errorf("OVS sent a message of OpenFlow version %#x", m.version)
+			return used, fmt.Errorf("%w %#x", errOtherVersion, m.version)
 		case m.kind == typeEchoRequest:
 			c.echo(m)
 		case m.kind == typePortStatus:
+			c.mu.Lock()
+			err := c.note(m.body)
+			c.mu.Unlock()
+			if err != nil {
+				return used, err
+			}
+			c.tell()
+		case m.kind == typeFlowRemoved:
 			c.tell()
 		case isUpdate(m):
 			if foreign(m.body[multipartLen:]) {
 				c.tell()
 			}
 		default:
-			c.answer(m)
+			if err := c.answer(m); err != nil {
+				return used, err
+			}
 		}
 	}
 }

@@ -187,11 +187,37 @@ func TestLongAndBrokenAnswers(t *testing.T) {
 	if diff := cmp.Diff(flows, plain(got)); diff != "" || err != nil {
 		t.Errorf("error %v, flows (-want +got):\n%s", err, diff)
 	}
-	if _, err := c.Ports(wait.Context(t)); err == nil { // the peer sends flow statistics for anything
+	if _, err := c.Ports(wait.Context(t), false); err == nil { // the peer sends flow statistics for anything
 		t.Error("flow statistics passed for port descriptions")
 	}
 	if err := c.Barrier(wait.Context(t)); err != nil {
 		t.Errorf("the connection is gone: %v", err)
+	}
+}
+
+// An answer that has no end takes no more memory than it may.
+func TestEndlessAnswer(t *testing.T) {
+	p := (&peer{hears: func(c net.Conn, m message) bool {
+		if m.kind != typeMultipartReq {
+			return false
+		}
+		part := multipartReply(m.xid, multipartFlow, true)
+		for range 500 {
+			part = appendFlowStats(part, cable.NewFlow(1, 2))
+		}
+		part = patchLength(part, 0)
+		for {
+			if _, err := c.Write(part); err != nil {
+				return true
+			}
+		}
+	}}).start(t)
+	c := p.dial()
+	if flows, err := c.Flows(wait.Context(t)); !errors.Is(err, errEndless) {
+		t.Errorf("%d flows, error %v; want %v", len(flows), err, errEndless)
+	}
+	if c.Alive() {
+		t.Error("the connection lives on")
 	}
 }
 

@@ -87,7 +87,9 @@ var (
 	errClosed   = errors.New("the connection to OVS was closed by this agent")
 	errHangUp   = errors.New("OVS closed the connection")
 	errNoAnswer = errors.New("OVS did not answer in time")
-	errUnfit    = errors.New("not a flow of a mux")
+	// errOtherVersion is about a message that comes on a connection of OpenFlow 1.4.
+	errOtherVersion = errors.New("OVS sent a message of OpenFlow version")
+	errUnfit        = errors.New("not a flow of a mux")
 )
 
 // A family is the codes of one error type, in their order; "-" is none.

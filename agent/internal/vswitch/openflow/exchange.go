@@ -14,7 +14,13 @@ type exchange struct {
 	part        func(message) error
 	done        func(error)
 	err         error // the first thing that went wrong
+	size        int   // of the answer so far, in bytes
 }
+
+// maxAnswer bounds an answer of many parts, in bytes: some hundred thousand flows.
+const maxAnswer = 16 << 20
+
+var errEndless = fmt.Errorf("OVS's answer has no end: it has more than %d MB", maxAnswer>>20)
 
 // owns reports whether a message with that xid answers one of the exchange's.
 func (x *exchange) owns(xid uint32) bool { return xid-x.first <= x.last-x.first }
@@ -122,15 +128,20 @@ func (c *Conn) send(x *exchange, build builder) error {
 	return nil
 }
 
-// answer hands a message to the exchange that it answers. There is none when nobody waits any more.
-func (c *Conn) answer(m message) {
+// answer hands a message to the exchange that it answers. There is none when nobody waits any more. An error ends the
+// connection.
+func (c *Conn) answer(m message) error {
 	c.mu.Lock()
 	i := slices.IndexFunc(c.pending, func(x *exchange) bool { return x.owns(m.xid) })
 	if i < 0 {
 		c.mu.Unlock()
-		return
+		return nil
 	}
 	x := c.pending[i]
+	if x.size += headerLen + len(m.body); x.size > maxAnswer {
+		c.mu.Unlock()
+		return errEndless
+	}
 	finished := x.take(m)
 	if finished {
 		c.pending = slices.Delete(c.pending, i, i+1)
@@ -139,4 +150,5 @@ func (c *Conn) answer(m message) {
 	if finished {
 		x.done(x.err)
 	}
+	return nil
 }

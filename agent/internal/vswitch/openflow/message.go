@@ -25,6 +25,7 @@ const (
 	typeEchoRequest   = 2
 	typeEchoReply     = 3
 	typeSetConfig     = 9
+	typeFlowRemoved   = 11
 	typePortStatus    = 12
 	typeFlowMod       = 14
 	typeMultipartReq  = 18
@@ -123,11 +124,13 @@ const (
 	asyncPortStatus  = 3
 	asyncFlowRemoved = 5
 	asyncPropLen     = 8
-	allPortReasons   = 1<<0 | 1<<1 | 1<<2 // added, deleted, modified (ofp_port_reason)
+	allPortReasons   = 1<<0 | 1<<1 | 1<<2        // added, deleted, modified (ofp_port_reason)
+	allFlowReasons   = 1<<0 | 1<<1 | 1<<2 | 1<<3 // idle, too old, deleted, with its group (ofp_flow_removed_reason)
 )
 
-// appendAsync appends what makes OVS report port changes on a management socket: a miss_send_len that is not zero
-// turns asynchronous messages on (ovs-ofctl(8), monitor), and a second message turns all kinds off that nobody here reads.
+// appendAsync appends what makes OVS report, on a management socket, changes of ports, and the end of flows that were added
+// with OFPFF_SEND_FLOW_REM: a miss_send_len that is not zero turns asynchronous messages on (ovs-ofctl(8), monitor), and a
+// second message turns all kinds off that nobody here reads.
 func appendAsync(b []byte, xid uint32) []byte {
 	start := len(b)
 	b = appendHeader(b, typeSetConfig, xid)
@@ -140,7 +143,7 @@ func appendAsync(b []byte, xid uint32) []byte {
 	for _, p := range [...]struct {
 		kind    uint16
 		reasons uint32
-	}{{asyncPacketIn, 0}, {asyncPortStatus, allPortReasons}, {asyncFlowRemoved, 0}} {
+	}{{asyncPacketIn, 0}, {asyncPortStatus, allPortReasons}, {asyncFlowRemoved, allFlowReasons}} {
 		b = be.AppendUint16(b, p.kind)
 		b = be.AppendUint16(b, asyncPropLen)
 		b = be.AppendUint32(b, p.reasons)

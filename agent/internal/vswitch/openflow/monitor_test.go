@@ -2,11 +2,12 @@ package openflow
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,15 +22,33 @@ func follow(t *testing.T, p *Pool, bridge string) *atomic.Int64 {
 	t.Helper()
 	var told atomic.Int64
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- p.Follow(ctx, bridge, func() { told.Add(1) }) }()
+	ended := make(chan bool)
+	go func() {
+		p.Follow(ctx, bridge, true, func(bool) { told.Add(1) })
+		close(ended)
+	}()
 	t.Cleanup(func() {
 		cancel()
-		if err := receive(t, ended); err != nil {
-			t.Errorf("Follow: %v", err)
-		}
+		receive(t, ended)
 	})
 	return &told
+}
+
+// tells reports whether the Open vSwitch of the tests tells of flows, as it does from 3.0 on.
+func tells(t *testing.T, o *ovstest.OVS, p *Pool, bridge string) bool {
+	t.Helper()
+	version := o.Appctl("version")
+	_, number, _ := strings.Cut(version, "(Open vSwitch) ")
+	major, _, _ := strings.Cut(number, ".")
+	n, err := strconv.Atoi(major)
+	if err != nil {
+		t.Fatalf("what version is %q?", version)
+	}
+	got, err := p.tells(wait.Context(t), bridge)
+	if err != nil || got != (n >= 3) {
+		t.Fatalf("tells = %v, error %v; this is %s", got, err, version)
+	}
+	return got
 }
 
 // waitMore waits until there were more calls than before, and returns how many there are then.
@@ -49,6 +68,7 @@ func TestFollowOVS(t *testing.T) {
 	o := ovstest.Start(t)
 	m := o.AddMuxes("vms1", 1)[0]
 	pool := newPool(t, o.RunDir, 0)
+	flows := tells(t, o, pool, m.Bridge)
 	told := follow(t, pool, m.Bridge)
 	n := waitMore(t, "connected", told, 0)
 
@@ -66,20 +86,26 @@ func TestFollowOVS(t *testing.T) {
 	}
 
 	for _, act := range []struct {
-		what string
-		do   func()
+		what  string
+		flows bool // which only a newer OVS tells of
+		do    func()
 	}{
-		{"a flow added", func() { o.Ofctl("add-flow", m.Bridge, "priority=7,actions=drop") }},
-		{"a flow changed", func() { o.Ofctl("mod-flows", m.Bridge, "priority=7,actions=LOCAL") }},
-		{"flows deleted", func() { o.Ofctl("del-flows", m.Bridge) }},
-		{"a port added", func() { o.AddPort(m.Bridge, "extra") }},
-		{"a port changed", func() { o.Appctl("netdev-dummy/set-admin-state", "extra", "down") }},
-		{"a port deleted", func() { o.Vsctl("del-port", "extra") }},
-		{"OVS ended", o.Vswitchd.Stop},
-		{"OVS is back", o.Vswitchd.Start},
-		{"OVS crashed", func() { o.Vswitchd.Kill(); waitMore(t, "the end", told, n); n = told.Load(); o.Vswitchd.Start() }},
-		{"a flow added after that", func() { o.Ofctl("add-flow", m.Bridge, "priority=8,actions=drop") }},
+		{"a flow added", true, func() { o.Ofctl("add-flow", m.Bridge, "priority=7,actions=drop") }},
+		{"a flow changed", true, func() { o.Ofctl("mod-flows", m.Bridge, "priority=7,actions=LOCAL") }},
+		{"flows deleted", true, func() { o.Ofctl("del-flows", m.Bridge) }},
+		{"a flow that ended", false, func() { o.Ofctl("add-flow", m.Bridge, "hard_timeout=1,send_flow_rem,actions=drop") }},
+		{"a port added", false, func() { o.AddPort(m.Bridge, "extra") }},
+		{"a port changed", false, func() { o.Appctl("netdev-dummy/set-admin-state", "extra", "down") }},
+		{"a port told not to receive", false, func() { o.Ofctl("mod-port", m.Bridge, "extra", "no-receive") }},
+		{"a port deleted", false, func() { o.Vsctl("del-port", "extra") }},
+		{"OVS ended", false, o.Vswitchd.Stop},
+		{"OVS is back", false, o.Vswitchd.Start},
+		{"OVS crashed", false, func() { o.Vswitchd.Kill(); waitMore(t, "the end", told, n); n = told.Load(); o.Vswitchd.Start() }},
+		{"a flow added after that", true, func() { o.Ofctl("add-flow", m.Bridge, "priority=8,actions=drop") }},
 	} {
+		if act.flows && !flows {
+			continue
+		}
 		n = told.Load()
 		act.do()
 		n = waitMore(t, act.what, told, n)
@@ -95,13 +121,16 @@ func TestMonitorPausesAndResumes(t *testing.T) {
 	o := ovstest.Start(t)
 	m := o.AddMuxes("vms1", 1)[0]
 	pool := newPool(t, o.RunDir, 0)
+	if !tells(t, o, pool, m.Bridge) {
+		return // there is no monitor to pause
+	}
 	c, err := pool.conn(wait.Context(t), m.Bridge)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var told atomic.Int64
 	reading := make(chan struct{})
-	if err := c.Monitor(wait.Context(t), func() { told.Add(1); <-reading }); err != nil {
+	if err := c.Watch(wait.Context(t), true, func() { told.Add(1); <-reading }); err != nil {
 		t.Fatal(err)
 	}
 	const flows = 20000 // more than a socket and OVS's own queue hold
@@ -135,31 +164,77 @@ func manyFlows(n int) io.Reader {
 	return strings.NewReader(b.String())
 }
 
-func TestFollowAnOVSWithoutMonitor(t *testing.T) {
-	p := (&peer{hears: func(c net.Conn, m message) bool {
-		if m.kind != typeMultipartReq || be.Uint16(m.body) != multipartFlowMonitor {
-			return false
-		}
-		c.Write(errorReply(m.xid, &Error{Type: 1, Code: 2}))
-		return true
-	}}).start(t)
-	pool := newPool(t, p.dir(), 0)
-	var refused *Error
-	if err := pool.Follow(wait.Context(t), "br0", func() {}); !errors.As(err, &refused) || refused.Name() != "OFPBRC_BAD_STAT" {
-		t.Errorf("error %v, want OFPBRC_BAD_STAT", err)
-	}
-	if _, err := pool.Flows(t.Context(), "br0"); err != nil {
-		t.Errorf("the connection is of no use any more: %v", err)
+func TestFollowEndsWithThePool(t *testing.T) {
+	pool := newPool(t, t.TempDir(), 0)
+	ended := make(chan bool)
+	go func() {
+		pool.Follow(t.Context(), "br0", true, func(bool) {})
+		close(ended)
+	}()
+	pool.Close()
+	receive(t, ended)
+}
+
+// TestOtherMonitors: whatever an OVS without a flow monitor for OpenFlow 1.4 makes of the request, it is not believed to tell.
+func TestOtherMonitors(t *testing.T) {
+	for name, answer := range map[string]func(c net.Conn, m message){
+		"refuses": func(c net.Conn, m message) { c.Write(errorReply(m.xid, &Error{Type: 1, Code: 2})) },
+		"ignores": func(net.Conn, message) {},
+		"answers in another version": func(c net.Conn, m message) {
+			b := multipartReply(m.xid, multipartFlowMonitor, false)
+			b[0] = 1
+			c.Write(patchLength(b, 0))
+		},
+		"answers something else": func(c net.Conn, m message) {
+			c.Write(patchLength(multipartReply(m.xid, multipartPortDesc, false), 0))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := (&peer{hears: func(c net.Conn, m message) bool {
+				if m.kind != typeMultipartReq || be.Uint16(m.body) != multipartFlowMonitor {
+					return false
+				}
+				answer(c, m)
+				return true
+			}}).start(t)
+			pool := newPool(t, p.dir(), 0)
+			if got, err := pool.tells(wait.Context(t), "br0"); got || err != nil {
+				t.Errorf("tells = %v, error %v", got, err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			changed := make(chan bool, 100)
+			var following sync.WaitGroup
+			following.Go(func() { pool.Follow(ctx, "br0", true, func(told bool) { changed <- told }) })
+			if receive(t, changed) {
+				t.Error("Follow says that flows are told")
+			}
+			cancel()
+			following.Wait()
+		})
 	}
 }
 
-func TestFollowEndsWithThePool(t *testing.T) {
-	pool := newPool(t, t.TempDir(), 0)
-	ended := make(chan error, 1)
-	go func() { ended <- pool.Follow(t.Context(), "br0", func() {}) }()
-	pool.Close()
-	if err := receive(t, ended); err != nil {
-		t.Errorf("error %v, want none", err)
+// TestFollowPausesBetweenConnections: a peer that takes connections, and ends each, is not called without a pause.
+func TestFollowPausesBetweenConnections(t *testing.T) {
+	var dials atomic.Int64
+	p := (&peer{hears: func(c net.Conn, m message) bool {
+		if m.kind == typeMultipartReq && be.Uint16(m.body) == multipartFlowMonitor {
+			c.Write(patchLength(multipartReply(m.xid, multipartFlowMonitor, false), 0))
+			c.Write(appendEmpty(nil, typeBarrierRep, m.xid+1))
+			time.AfterFunc(time.Millisecond, func() { c.Close() })
+			dials.Add(1)
+			return true
+		}
+		return false
+	}}).start(t)
+	pool := newPool(t, p.dir(), 0)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	pool.Follow(ctx, "br0", true, func(bool) {})
+	// 5, 10, 20, … 640 ms and 1 s, at least half of each, and a trial for each: it was 190 a second.
+	if got := dials.Load(); got > 40 || got < 4 {
+		t.Errorf("%d monitors were asked for in two seconds", got)
 	}
 }
 

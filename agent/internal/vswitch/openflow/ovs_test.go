@@ -174,7 +174,7 @@ func TestPortsOfOVS(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	ports, err := c.Ports(wait.Context(t))
+	ports, err := c.Ports(wait.Context(t), false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,9 @@ type Pool struct {
 	close  context.CancelFunc
 	wg     sync.WaitGroup // of batches and dials
 
+	trial sync.Mutex           // held while it is tried whether OVS tells of flows
+	tried atomic.Pointer[bool] // what came of it
+
 	mu    sync.Mutex
 	conns map[string]*Conn
 	dials map[string]*dial
