@@ -24,11 +24,18 @@ type Flow struct {
 	Action   string    // everything that a plain output is not, in ovs-ofctl's words; then Out means nothing
 
 	IdleTimeout, HardTimeout uint16 // seconds after which OVS removes the flow; 0 is never
-	Flags                    uint16 // ofp_flow_mod_flags, such as FlagSendFlowRem
+	Flags                    uint16 // those of Flags, as ofp_flow_mod_flags has them
 }
 
-// FlagSendFlowRem has OVS tell when it removes the flow (OFPFF_SEND_FLOW_REM).
-const FlagSendFlowRem = 1 << 0
+// Flags of a flow (ofp_flow_mod_flags). OVS shows two more, OFPFF_CHECK_OVERLAP and OFPFF_RESET_COUNTS, which say only how the
+// flow was written; ovs-ofctl sets one of them.
+const (
+	FlagSendFlowRem  = 1 << 0 // OVS tells when it removes the flow (OFPFF_SEND_FLOW_REM)
+	FlagNoPktCounts  = 1 << 3 // OFPFF_NO_PKT_COUNTS
+	FlagNoByteCounts = 1 << 4 // OFPFF_NO_BYT_COUNTS
+
+	Flags = FlagSendFlowRem | FlagNoPktCounts | FlagNoByteCounts
+)
 
 // An Entry is a Flow as it stands in a flow table, or as it is to be written there.
 type Entry struct {

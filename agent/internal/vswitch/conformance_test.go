@@ -125,10 +125,10 @@ func TestEngineAdoptsALateBridge(t *testing.T) {
 	o.Ofctl("del-flows", m.Bridge)
 	o.Ofctl("add-flow", m.Bridge, fmt.Sprintf("in_port=%d,actions=output:%d,%d", number[m.NIC], number[m.Upper], number[m.Lower]))
 	o.Ofctl("add-flow", m.Bridge, fmt.Sprintf("in_port=%d,actions=output:%d", number[m.Lower], number[m.NIC]))
-	waitFor(t, "the bridge is served", func() bool { return e.Snapshot(0) != nil })
+	waitFor(t, "the bridge is served, and what was flushed is written", func() bool { return e.Snapshot(0) != nil && e.Snapshot(0).Healthy() })
 	want := cable.State{Active: cable.LowerToR}
 	if got := e.Snapshot(0); got.State != want || !got.Healthy() {
-		t.Errorf("got %v, reason %q; want %v", got.State, got.Reason, want)
+		t.Errorf("got %v, reason %q; want %v", got.State, got.Reason(), want)
 	}
 	checkCable(t, o, m, want)
 	if got := strings.TrimSpace(o.Vsctl("get-fail-mode", m.Bridge)); got != "secure" {

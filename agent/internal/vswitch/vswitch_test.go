@@ -309,15 +309,15 @@ func TestBridgesThatAreNoMuxes(t *testing.T) {
 		got[bridge] = sight.Rejected
 	}
 	want := map[string]string{
-		"mb-vms17-8-0":  "bridge mbr-vms17-8-0 has the same port index 0",
+		"mb-vms17-8-0":  "port index 0 is served by bridge mbr-vms17-8-0",
 		"mbr-vms17-8-0": "",
 		"mb-vms17-8-1":  "",
 		"mbr-vms17-8-1": `no NIC: none of its ports (eth0, eth1, eth2) has a name that starts with "mu"`,
 		"mbr-vms17-8-2": "its protocols (OpenFlow10,OpenFlow13) lack OpenFlow14: ovs-vsctl clear bridge mbr-vms17-8-2 protocols",
-		"mbr-vms17-8-3": "it has 4 ports (e, f, g, mu3), a mux has 3",
+		"mbr-vms17-8-3": "it has 4 ports (e, f, g, mu3), a mux has 3; say which three by external_ids:mux-side of their interfaces",
 		"mbr-vms17-8-5": "",
 		"mb-vms17-8-7":  "",
-		"mbx-vms17-8-7": "bridge mb-vms17-8-7 has the same port index 7",
+		"mbx-vms17-8-7": "port index 7 is served by bridge mb-vms17-8-7",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)

@@ -3,7 +3,6 @@ package vswitch_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -68,7 +67,7 @@ func startEngine(t *testing.T, o *ovstest.OVS, by way) (e *engine.Engine, stop f
 		cfg.Conn, cfg.Poll, cfg.PollInterval, cfg.Timeout = pool, by.poll, 200*time.Millisecond, by.timeout
 	})
 	sw := vswitch.New(cfg)
-	e = engine.New(engine.Config{Names: cfg.Names, Switch: sw, Log: slog.New(slog.DiscardHandler), Timeout: by.timeout})
+	e = engine.New(engine.Config{Names: cfg.Names, Switch: sw, Log: cfg.Log, Timeout: by.timeout})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
@@ -123,7 +122,7 @@ func (w *world) settles(i int, want cable.State, reason string) {
 			}
 		}
 		if time.Now().After(deadline) {
-			w.Fatalf("mux %d: %s; want %v, reason %q", i, last, want, reason)
+			w.Fatalf("mux %d: %s; want %v, reason %q; %+v; flows:\n%s", i, last, want, reason, s, w.o.Ofctl("dump-flows", w.muxes[i].Bridge))
 		}
 	}
 }

@@ -30,11 +30,11 @@ func parseDump(text []byte) ([]cable.Entry, error) {
 }
 
 // notMatch are the fields of a line which say nothing about a flow that a mux cares for.
-var notMatch = map[string]bool{"n_bytes": true, "idle_age": true, "hard_age": true, "importance": true}
+var notMatch = map[string]bool{"n_bytes": true, "idle_age": true, "hard_age": true, "importance": true, "check_overlap": true, "reset_counts": true}
 
 // flags are the words for ofp_flow_mod_flags (OpenFlow 1.4, 7.3.4.1).
 var flags = map[string]uint16{
-	"send_flow_rem": cable.FlagSendFlowRem, "check_overlap": 1 << 1, "reset_counts": 1 << 2, "no_packet_counts": 1 << 3, "no_byte_counts": 1 << 4,
+	"send_flow_rem": cable.FlagSendFlowRem, "no_packet_counts": cable.FlagNoPktCounts, "no_byte_counts": cable.FlagNoByteCounts,
 }
 
 func parseFlow(line string) (cable.Entry, error) {

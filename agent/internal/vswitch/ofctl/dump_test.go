@@ -18,7 +18,7 @@ func TestParseDump(t *testing.T) {
 	}{
 		{"upstream", stats + "in_port=1 actions=output:3,output:2", cable.NewFlow(1, 2, 3)},
 		{"downstream", stats + "in_port=3 actions=output:1", cable.NewFlow(3, 1)},
-		{"drop", stats + "reset_counts in_port=3 actions=drop", cable.Flow{Priority: 32768, InPort: 3, Flags: 4}},
+		{"drop", stats + "reset_counts in_port=3 actions=drop", cable.NewFlow(3)},
 		{"everything", stats + "actions=drop", cable.Flow{Priority: 32768}},
 		{"a real priority 0", stats + "priority=0 actions=NORMAL", cable.Flow{Action: cable.Normal}},
 		{"a real priority 0 of our shape", stats + "priority=0,in_port=3 actions=output:1", cable.Flow{InPort: 3, Out: [2]uint32{1}}},
@@ -29,7 +29,7 @@ func TestParseDump(t *testing.T) {
 		},
 		{
 			"timeouts and flags", stats + "idle_timeout=60, hard_timeout=90, idle_age=3, hard_age=4, importance=2, send_flow_rem check_overlap in_port=3 actions=output:1",
-			cable.Flow{Priority: 32768, InPort: 3, Out: [2]uint32{1}, IdleTimeout: 60, HardTimeout: 90, Flags: 3},
+			cable.Flow{Priority: 32768, InPort: 3, Out: [2]uint32{1}, IdleTimeout: 60, HardTimeout: 90, Flags: cable.FlagSendFlowRem},
 		},
 		{
 			"protocol", stats + "priority=5,ip,in_port=3 actions=output:1",

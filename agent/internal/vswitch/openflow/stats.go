@@ -24,7 +24,7 @@ func parseFlows(flows []cable.Entry, b []byte) ([]cable.Entry, error) {
 		}
 		e := cable.Entry{
 			Flow: cable.Flow{
-				Table: b[2], Priority: be.Uint16(b[12:]), IdleTimeout: be.Uint16(b[14:]), HardTimeout: be.Uint16(b[16:]), Flags: be.Uint16(b[18:]),
+				Table: b[2], Priority: be.Uint16(b[12:]), IdleTimeout: be.Uint16(b[14:]), HardTimeout: be.Uint16(b[16:]), Flags: be.Uint16(b[18:]) & cable.Flags,
 			},
 			Cookie:  cable.Cookie(be.Uint64(b[24:])),
 			Age:     time.Duration(be.Uint32(b[4:]))*time.Second + time.Duration(be.Uint32(b[8:])),
