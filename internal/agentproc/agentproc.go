@@ -78,6 +78,7 @@ type Config struct {
 	Listen string   // 127.0.0.1:0 when empty
 	Args   []string // further arguments of mux-agent serve
 	User   uint32   // who runs it; 0 is whoever runs the test
+	Stderr *os.File // its standard error; nil keeps it for Log
 }
 
 // An Agent is a running agent. Its methods fail the test when something goes wrong.
@@ -109,6 +110,9 @@ func Start(tb testing.TB, cfg Config) *Agent {
 	}
 	a := &Agent{VMSet: cfg.VMSet, tb: tb, out: &output{}, log: &output{}}
 	cmd.Stdout, cmd.Stderr = a.out, a.log
+	if cfg.Stderr != nil {
+		cmd.Stderr = cfg.Stderr
+	}
 	// Connections of one agent are no other's, and are closed with it.
 	a.client = http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}, Timeout: wait.Limit}
 

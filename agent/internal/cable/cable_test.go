@@ -113,10 +113,12 @@ func TestUpdateLeadsFromAnyStateToAnyOther(t *testing.T) {
 				for _, to := range everyState() {
 					have, after := without(missing).Program(from, 0), without(missingAfter)
 					for _, known := range []bool{true, false} {
-						u := cable.Update{Have: have, Want: after.Program(to, 5), Known: known}
-						got := mux(after).Read(apply(have, u), cable.Settings{}, cable.State{Active: to.Active.Other()})
-						if !got.Proper || got.State != to || got.Request != 5 {
-							t.Fatalf("%v → %v (missing %v, then %v; known %v): got %+v", from, to, missing, missingAfter, known, got)
+						for _, request := range []uint64{0, 5} {
+							u := cable.Update{Have: have, Want: after.Program(to, request), Known: known}
+							got := mux(after).Read(apply(have, u), cable.Settings{}, cable.State{Active: to.Active.Other()})
+							if !got.Proper || got.State != to || got.Request != request {
+								t.Fatalf("%v → %v (missing %v, then %v; known %v, request %d): got %+v", from, to, missing, missingAfter, known, request, got)
+							}
 						}
 					}
 				}

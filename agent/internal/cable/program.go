@@ -144,5 +144,5 @@ func (u Update) Steps() (flush bool, del []Flow, add []Entry) {
 func (e *Entry) outdated(by Cookie) bool {
 	kind, ours := e.Cookie.Kind()
 	wanted, _ := by.Kind()
-	return !ours || kind != wanted || by.Value() != 0 && by != e.Cookie
+	return !ours || kind != wanted || by != e.Cookie && (by.Value() != 0 || kind == Placeholder)
 }
