@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/lack"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // held is what this process holds of what abandoned requests could leave behind.
@@ -30,22 +32,11 @@ func holds(t *testing.T) held {
 	return held{runtime.NumGoroutine(), len(open)}
 }
 
-// waitFor polls until a condition holds.
-func waitFor(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(hang); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			buf := make([]byte, 1<<20)
-			t.Fatalf("%s: not within %v\n%s", what, hang, buf[:runtime.Stack(buf, true)])
-		}
-	}
-}
-
 // Whole nights were lost with the replaced service to clients that gave up, and whose requests went on and piled up.
 func TestAbuseLeavesNothingBehind(t *testing.T) {
 	a := agenttest.Start(t, agenttest.Ports(24))
 	address := strings.TrimPrefix(a.URL, "http://")
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: hang}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: wait.Limit}
 	toggled := func() {
 		t.Helper()
 		res, err := client.Post(a.URL+"/mux/vms17-8", "application/json", strings.NewReader(`{"active_side":"toggle"}`))
@@ -125,7 +116,7 @@ func TestAbuseLeavesNothingBehind(t *testing.T) {
 	toggled()
 
 	for i, conn := range unfinished {
-		_ = conn.SetReadDeadline(time.Now().Add(hang))
+		_ = conn.SetReadDeadline(time.Now().Add(wait.Limit))
 		if text, err := io.ReadAll(conn); err != nil && !strings.Contains(err.Error(), "reset") {
 			t.Errorf("the half request %d was not ended: %q, %v", i, text, err)
 		}
@@ -134,7 +125,7 @@ func TestAbuseLeavesNothingBehind(t *testing.T) {
 	for _, conn := range slow {
 		_ = conn.Close()
 	}
-	waitFor(t, fmt.Sprintf("back to %+v, and a few of the runtime's", before), func() bool {
+	wait.For(t, fmt.Sprintf("back to %+v, and a few of the runtime's", before), func() bool {
 		now := holds(t)
 		return now.goroutines <= before.goroutines+5 && now.descriptors <= before.descriptors+5
 	})
@@ -159,7 +150,7 @@ func TestTooMuchHeader(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = conn.SetDeadline(time.Now().Add(hang))
+		_ = conn.SetDeadline(time.Now().Add(wait.Limit))
 		_, _ = io.WriteString(conn, c.head+"\r\n\r\n") // beyond the limit nobody reads to the end
 		answer := make([]byte, len(c.want))
 		if _, err := io.ReadFull(conn, answer); err != nil || !bytes.Equal(answer, []byte(c.want)) {
@@ -177,14 +168,11 @@ func TestAllConnectionsTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	if need := uint64(2*limit + 500); files.Cur < need { // both ends are here
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("%d open files are allowed, and %d needed: ulimit -n", files.Cur, need)
-		}
-		t.Skipf("%d open files are allowed, and %d needed: ulimit -n", files.Cur, need)
+		lack.Of(t, fmt.Sprintf("%d open files are allowed, and %d needed: ulimit -n", files.Cur, need))
 	}
 	a := agenttest.Start(t, agenttest.Ports(1))
 	address := strings.TrimPrefix(a.URL, "http://")
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: hang}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: wait.Limit}
 	var conns []net.Conn
 	defer func() {
 		for _, conn := range conns {
@@ -213,9 +201,9 @@ func TestAllConnectionsTaken(t *testing.T) {
 			conns = append(conns, conn)
 		}
 	}
-	waitFor(t, "refused above the limit", refused)
+	wait.For(t, "refused above the limit", refused)
 	for _, conn := range conns[:20] {
 		_ = conn.Close()
 	}
-	waitFor(t, "let in again", func() bool { return !refused() })
+	wait.For(t, "let in again", func() bool { return !refused() })
 }

@@ -3,7 +3,7 @@ package agent_test
 import (
 	"bufio"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,12 +14,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/sonic-mux/terraform-provider-mux/internal/agentproc"
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+	"github.com/sonic-mux/terraform-provider-mux/internal/cabletest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/child"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // The benchmarks compare the agent, as a process of its own, with what a user would have instead. Both sides run in one
@@ -28,8 +31,6 @@ import (
 const (
 	vmSet  = "vms17-8"
 	rounds = 9
-	// hang is how long one thing may take before a benchmark is given up.
-	hang = time.Minute
 )
 
 // compare runs the sides in turns and returns the median time of each.
@@ -53,6 +54,11 @@ func compare(b *testing.B, sides ...func()) []time.Duration {
 	return medians
 }
 
+func median(all []float64) float64 {
+	all = slices.Sorted(slices.Values(all))
+	return all[len(all)/2]
+}
+
 // report sets the metrics of a comparison; ns/op of a benchmark that runs once means nothing.
 func report(b *testing.B, metrics map[string]float64) {
 	b.ReportMetric(0, "ns/op")
@@ -63,85 +69,32 @@ func report(b *testing.B, metrics map[string]float64) {
 
 func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
-// agentBinary builds the agent once.
-var agentBinary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "mux-bench")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "mux-agent")
-	out, err := exec.Command("go", "build", "-o", path, "./cmd/mux-agent").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build the agent: %w\n%s", err, out)
-	}
-	return path, nil
-})
+// bareAnswer is the environment variable that makes this binary the bare handler, which answers with its value.
+const bareAnswer = "MUX_BARE_ANSWER"
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if path, err := agentBinary(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
+	if answer := os.Getenv(bareAnswer); answer != "" {
+		if err := serveBare(answer); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
 	}
-	os.Exit(code)
-}
-
-// An agentProcess is a running agent.
-type agentProcess struct {
-	url    string
-	cmd    *exec.Cmd
-	client *http.Client
-	stop   func()
+	os.Exit(agentproc.Main{M: m}.Run())
 }
 
 // startAgent runs the agent on a switch until it is stopped or the benchmark ends, and returns when it is ready.
-func startAgent(b *testing.B, o *ovstest.OVS, args ...string) *agentProcess {
+func startAgent(b *testing.B, o *ovstest.OVS, args ...string) *agentproc.Agent {
 	b.Helper()
-	path, err := agentBinary()
-	if err != nil {
-		b.Fatal(err)
-	}
-	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--vm-set", vmSet, "--ovs-rundir", o.RunDir, "--log-level", "error"}, args...)
-	a := &agentProcess{cmd: exec.Command(path, args...), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}}}
-	a.cmd.Stderr = b.Output()
-	a.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := a.cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := a.cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	a.stop = sync.OnceFunc(func() {
-		a.client.CloseIdleConnections()
-		_ = a.cmd.Process.Signal(syscall.SIGTERM)
-		late := time.AfterFunc(hang, func() { _ = a.cmd.Process.Signal(syscall.SIGQUIT) })
-		defer late.Stop()
-		if err := a.cmd.Wait(); err != nil {
-			b.Errorf("the agent ended with %v", err)
-		}
-	})
-	b.Cleanup(a.stop)
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		b.Fatalf("the agent printed no address: %v", err)
-	}
-	_, url, ok := strings.Cut(strings.TrimSpace(line), "listening on ")
-	if !ok {
-		b.Fatalf("the agent printed %q", line)
-	}
-	a.url = url
-	for deadline := time.Now().Add(hang); ; time.Sleep(time.Millisecond) {
-		res, err := a.client.Get(a.url + api.PathReadyz)
-		if err == nil {
-			_ = res.Body.Close()
-			if res.StatusCode == http.StatusOK {
-				return a
-			}
-		}
-		if time.Now().After(deadline) {
-			b.Fatalf("the agent is not ready after %v", hang)
-		}
-	}
+	return agentproc.StartReady(b, agentproc.Config{VMSet: vmSet, RunDir: o.RunDir, Args: append([]string{"--log-level", "error"}, args...)})
+}
+
+// keepingClient is a client that keeps its connections.
+func keepingClient(b *testing.B) *http.Client {
+	b.Helper()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}}
+	b.Cleanup(client.CloseIdleConnections)
+	return client
 }
 
 // do sends a request and wants 200.
@@ -174,15 +127,30 @@ func must(b *testing.B, err error) {
 
 const toggle = `{"active_side":"toggle"}`
 
-func (a *agentProcess) toggleAll(b *testing.B) {
+// sane fails a benchmark whose agent does not do what it says: of the first muxes, packets must go as the status tells.
+func sane(b *testing.B, o *ovstest.OVS, a *agentproc.Agent, muxes []ovstest.Mux) {
 	b.Helper()
-	_, err := do(a.client, http.MethodPost, a.url+api.VMSetPath(vmSet), toggle)
-	must(b, err)
+	all := a.Statuses()
+	for _, m := range muxes[:3] {
+		cabletest.Switch(o.Trace).Check(b, m, all[m.Bridge].ActiveSide)
+	}
 }
 
-func (a *agentProcess) rss(b *testing.B) float64 {
+// calm returns when a process has almost nothing to do for half a second. An agent that is ready still looks at each bridge
+// once more, when it is told of the bridge's flows.
+func calm(b *testing.B, pid int) {
 	b.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.cmd.Process.Pid))
+	wait.For(b, "the agent has nothing to do", func() bool {
+		before := cpuTime(b, pid)
+		time.Sleep(500 * time.Millisecond)
+		return cpuTime(b, pid)-before < 10*time.Millisecond
+	})
+}
+
+// rss is the resident memory of a process in MiB.
+func rss(b *testing.B, pid int) float64 {
+	b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	must(b, err)
 	for line := range strings.Lines(string(text)) {
 		var kb float64
@@ -244,36 +212,89 @@ func (s *execSwitch) toggleAll(b *testing.B, atOnce int) {
 	workers.Wait()
 }
 
-// BenchmarkToggleAll: all ports over HTTP, against ovs-ofctl by the replaced service's pool of 4, and against the limit.
+// BenchmarkToggleAll: all ports over HTTP, against ovs-ofctl by the replaced service's pool of 4.
 func BenchmarkToggleAll(b *testing.B) {
 	o := ovstest.Start(b)
 	muxes := o.AddMuxes(vmSet, 120)
 	a := startAgent(b, o)
-	lim := newLimit(b, o, muxes)
 	ex := newExecSwitch(o, muxes)
 	for b.Loop() {
-		fast := compare(b, func() { a.toggleAll(b) }, func() { lim.toggleAll(b) })
-		slow := compare(b, func() { a.toggleAll(b) }, func() { ex.toggleAll(b, 4) })
-		a.stop() // two agents on one vm_set would each adopt what the other does
+		slow := compare(b, func() { a.ToggleAll() }, func() { ex.toggleAll(b, 4) })
+		a.Stop() // two agents on one vm_set would each adopt what the other does
 		ofctl := startAgent(b, o, "--driver", "ovs-ofctl")
-		library := compare(b, func() { ofctl.toggleAll(b) })
+		library := compare(b, func() { ofctl.ToggleAll() })
+		sane(b, o, ofctl, muxes)
 		report(b, map[string]float64{
-			"agent-ms": ms(fast[0]), "limit-ms": ms(fast[1]), "x-limit": ms(fast[0]) / ms(fast[1]),
-			"exec-ms": ms(slow[1]), "x-faster-than-exec": ms(slow[1]) / ms(slow[0]), "go-openvswitch-ms": ms(library[0]),
+			"agent-ms": ms(slow[0]), "exec-ms": ms(slow[1]), "x-faster-than-exec": ms(slow[1]) / ms(slow[0]), "go-openvswitch-ms": ms(library[0]),
 		})
 	}
 }
 
-// BenchmarkToggleAll1000: the same with 1,000 bridges, against the limit.
-func BenchmarkToggleAll1000(b *testing.B) {
-	o := ovstest.Start(b)
-	muxes := o.AddMuxes(vmSet, 1000)
-	a := startAgent(b, o)
-	lim := newLimit(b, o, muxes)
-	for b.Loop() {
-		fast := compare(b, func() { a.toggleAll(b) }, func() { lim.toggleAll(b) })
-		report(b, map[string]float64{
-			"agent-ms": ms(fast[0]), "limit-ms": ms(fast[1]), "x-limit": ms(fast[0]) / ms(fast[1]), "rss-MiB": a.rss(b),
+// BenchmarkLimit: all ports over HTTP, against the limit. An agent watches every bridge, and would take the core from a
+// limit that is measured beside it: so nothing else has the switch while one of them is measured, and they take turns.
+func BenchmarkLimit(b *testing.B) {
+	const turns, toggles = 5, 9
+	for _, n := range []int{120, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			o := ovstest.Start(b)
+			muxes := o.AddMuxes(vmSet, n)
+			startAgent(b, o).Stop() // sets fail_mode
+			agent := func(args ...string) func(measure func(toggleAll func())) {
+				return func(measure func(func())) {
+					a := agentproc.StartReady(b, agentproc.Config{VMSet: vmSet, RunDir: o.RunDir, Args: args})
+					calm(b, a.PID())
+					measure(a.ToggleAll)
+					sane(b, o, a, muxes)
+					a.Stop()
+				}
+			}
+			sides := map[string]func(measure func(toggleAll func())){
+				"limit": func(measure func(func())) {
+					lim := newLimit(b, o, muxes)
+					measure(func() { lim.toggleAll(b) })
+					lim.close()
+				},
+				// As the testbed's scripts and the role start it, as it starts by itself, and without a word.
+				"deployed": agent("--log-file", filepath.Join(b.TempDir(), "mux.log"), "--verbose", "--log-level", "debug"),
+				"plain":    agent(),
+				"silent":   agent("--log-level", "error"),
+				// Not told of changes, and so not of its own.
+				"untold": agent("--log-level", "error", "--watch", "poll"),
+			}
+			for b.Loop() {
+				// By side, a median for each turn. Other work on the machine comes and goes: it hits the sides of one turn alike,
+				// more than those of different turns.
+				medians := map[string][]float64{}
+				for range turns {
+					for name, side := range sides {
+						side(func(toggleAll func()) {
+							for range 3 {
+								toggleAll() // warms up
+							}
+							var times []time.Duration
+							for range toggles {
+								started := time.Now()
+								toggleAll()
+								times = append(times, time.Since(started))
+							}
+							slices.Sort(times)
+							medians[name] = append(medians[name], ms(times[len(times)/2]))
+						})
+					}
+				}
+				metrics := map[string]float64{}
+				for name, all := range medians {
+					ratios := make([]float64, turns)
+					for turn := range ratios {
+						ratios[turn] = all[turn] / medians["limit"][turn]
+					}
+					metrics[name+"-ms"] = median(all)
+					if name != "limit" {
+						metrics["x-limit-"+name] = median(ratios)
+					}
+				}
+				report(b, metrics)
+			}
 		})
 	}
 }
@@ -285,12 +306,12 @@ func BenchmarkToggleOne(b *testing.B) {
 	muxes := o.AddMuxes(vmSet, 120)
 	a := startAgent(b, o)
 	lim := newLimit(b, o, muxes)
-	url := a.url + api.PortPath(vmSet, 7)
+	url, client := a.URL+api.PortPath(vmSet, 7), keepingClient(b)
 	const each = 50
 	for b.Loop() {
 		d := compare(b, func() {
 			for range each {
-				_, err := do(a.client, http.MethodPost, url, toggle)
+				_, err := do(client, http.MethodPost, url, toggle)
 				must(b, err)
 			}
 		}, func() {
@@ -306,6 +327,61 @@ func BenchmarkToggleOne(b *testing.B) {
 			"agent-ms": ms(d[0]) / each, "barrier-ms": ms(d[1]) / each, "x-barrier": ms(d[0]) / ms(d[1]),
 			"bundle-ms": ms(d[2]) / each, "x-bundle": ms(d[0]) / ms(d[2]),
 		})
+	}
+}
+
+// BenchmarkRounds: what an agent's connections and monitors cost those who change one bridge. Open vSwitch looks at all its
+// bridges in turns; who asks again at once is answered before the next round, and who comes a moment later waits for it. Each
+// is measured with nobody else there, with a silent connection to every bridge, with a flow monitor on every bridge, and with
+// an agent.
+func BenchmarkRounds(b *testing.B) {
+	const turns, asks = 5, 60
+	o := ovstest.Start(b)
+	muxes := o.AddMuxes(vmSet, 120)
+	startAgent(b, o).Stop() // sets fail_mode
+	sides := map[string]func() (end func()){
+		"nobody": func() func() { return func() {} },
+		"connections": func() func() {
+			return newLimit(b, o, muxes).close
+		},
+		"monitors": func() func() {
+			all := newLimit(b, o, muxes)
+			all.monitor(b)
+			return all.close
+		},
+		"agent": func() func() {
+			a := startAgent(b, o)
+			calm(b, a.PID())
+			return a.Stop
+		},
+	}
+	for b.Loop() {
+		times := map[string][]time.Duration{}
+		for range turns {
+			for name, begin := range sides {
+				end := begin()
+				one := newLimit(b, o, muxes[7:8])
+				ask := func(what string, pause time.Duration, ask func(*testing.B, int)) {
+					for range asks {
+						time.Sleep(pause)
+						started := time.Now()
+						ask(b, 0)
+						times[name+"-"+what] = append(times[name+"-"+what], time.Since(started))
+					}
+				}
+				ask("again", 0, one.barrier)
+				ask("later", 3*time.Millisecond, one.barrier)
+				ask("toggle", 3*time.Millisecond, one.toggleOne)
+				one.close()
+				end()
+			}
+		}
+		metrics := map[string]float64{}
+		for name, all := range times {
+			slices.Sort(all)
+			metrics[name+"-ms"] = ms(all[len(all)/2])
+		}
+		report(b, metrics)
 	}
 }
 
@@ -333,7 +409,7 @@ func BenchmarkSingleToggles(b *testing.B) {
 	for b.Loop() {
 		d := compare(b, func() {
 			inTurns(agentToggles, func(i int) error {
-				_, err := do(fresh, http.MethodPost, a.url+api.PortPath(vmSet, i), toggle)
+				_, err := do(fresh, http.MethodPost, a.URL+api.PortPath(vmSet, i), toggle)
 				return err
 			})
 		}, func() { inTurns(execToggles, ex.toggle) })
@@ -345,43 +421,44 @@ func BenchmarkSingleToggles(b *testing.B) {
 // bareHandler serves an answer as net/http alone does, in a process of its own: this one, called again.
 func bareHandler(b *testing.B, answer []byte) string {
 	b.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run", "^TestBareHandler$")
-	cmd.Env = append(os.Environ(), "MUX_BARE_ANSWER="+string(answer))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), bareAnswer+"="+string(answer))
 	out, err := cmd.StdoutPipe()
 	must(b, err)
 	stdin, err := cmd.StdinPipe()
 	must(b, err)
-	must(b, cmd.Start())
+	proc, err := child.Start(cmd)
+	must(b, err)
 	b.Cleanup(func() {
 		_ = stdin.Close()
-		_ = cmd.Wait()
+		if err := proc.Err(); err != nil {
+			b.Errorf("the bare handler: %v", err)
+		}
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	must(b, err)
 	return strings.TrimSpace(line)
 }
 
-// TestBareHandler is the process of bareHandler; as a test of its own it has nothing to do.
-func TestBareHandler(t *testing.T) {
-	answer := []byte(os.Getenv("MUX_BARE_ANSWER"))
-	if len(answer) == 0 {
-		return
-	}
+// serveBare is the process of bareHandler.
+func serveBare(answer string) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(answer)
+		_, _ = io.WriteString(w, answer)
 	})}
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin) // until the benchmark ends
 		_ = server.Close()
 	}()
 	fmt.Printf("http://%s/\n", l.Addr())
-	_ = server.Serve(l)
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
 }
 
 // BenchmarkGet: GET of one port, by a new connection each and kept alive, against a bare handler with the same bytes.
@@ -389,8 +466,8 @@ func BenchmarkGet(b *testing.B) {
 	o := ovstest.Start(b)
 	o.AddMuxes(vmSet, 120)
 	a := startAgent(b, o)
-	url := a.url + api.PortPath(vmSet, 7)
-	answer, err := do(a.client, http.MethodGet, url, "")
+	url, client := a.URL+api.PortPath(vmSet, 7), keepingClient(b)
+	answer, err := do(client, http.MethodGet, url, "")
 	must(b, err)
 	bare := bareHandler(b, answer)
 	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -404,7 +481,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 	for b.Loop() {
 		const n = 1000
-		kept := compare(b, get(a.client, url, n), get(a.client, bare, n))
+		kept := compare(b, get(client, url, n), get(client, bare, n))
 		each := compare(b, get(fresh, url, n), get(fresh, bare, n))
 		report(b, map[string]float64{
 			"kept-alive-x-bare-rate": ms(kept[1]) / ms(kept[0]), "kept-alive/s": n / kept[0].Seconds(),
@@ -419,15 +496,15 @@ func BenchmarkGetUnderLoad(b *testing.B) {
 	o := ovstest.Start(b)
 	o.AddMuxes(vmSet, 120)
 	a := startAgent(b, o)
-	url := a.url + api.PortPath(vmSet, 7)
-	answer, err := do(a.client, http.MethodGet, url, "")
+	url, client := a.URL+api.PortPath(vmSet, 7), keepingClient(b)
+	answer, err := do(client, http.MethodGet, url, "")
 	must(b, err)
 	bare := bareHandler(b, answer)
 	ctx, cancel := context.WithCancel(b.Context())
 	var load sync.WaitGroup
 	load.Go(func() {
 		for ctx.Err() == nil {
-			if _, err := do(a.client, http.MethodPost, a.url+api.VMSetPath(vmSet), toggle); err != nil {
+			if _, err := do(client, http.MethodPost, a.URL+api.VMSetPath(vmSet), toggle); err != nil {
 				b.Error(err)
 				return
 			}
@@ -437,7 +514,7 @@ func BenchmarkGetUnderLoad(b *testing.B) {
 		times := make([]time.Duration, 1000)
 		for i := range times {
 			started := time.Now()
-			_, err := do(a.client, http.MethodGet, url, "")
+			_, err := do(client, http.MethodGet, url, "")
 			must(b, err)
 			times[i] = time.Since(started)
 		}
@@ -466,42 +543,19 @@ func BenchmarkStart(b *testing.B) {
 	o := ovstest.Start(b)
 	muxes := o.AddMuxes(vmSet, 120)
 	first := startAgent(b, o) // sets fail_mode, which only the first agent of a testbed has to do
-	first.toggleAll(b)
-	memory := first.rss(b)
-	first.stop()
+	first.ToggleAll()
+	memory := rss(b, first.PID())
+	first.Stop()
 	for b.Loop() {
 		var ready []time.Duration
 		d := compare(b, func() {
 			started := time.Now()
 			a := startAgent(b, o)
 			ready = append(ready, time.Since(started))
-			a.stop()
+			a.Stop()
 		}, func() { dialReadWrite(b, o, muxes) })
 		slices.Sort(ready)
 		d[0] = ready[len(ready)/2] // without the stop
 		report(b, map[string]float64{"agent-ms": ms(d[0]), "dial-read-write-ms": ms(d[1]), "x-dial-read-write": ms(d[0]) / ms(d[1]), "rss-MiB": memory})
-	}
-}
-
-// Statuses of a real run have to make sense, or all of the above is for nothing.
-func BenchmarkSanity(b *testing.B) {
-	o := ovstest.Start(b)
-	muxes := o.AddMuxes(vmSet, 3)
-	a := startAgent(b, o)
-	for b.Loop() {
-		a.toggleAll(b)
-		var all api.Muxes
-		answer, err := do(a.client, http.MethodGet, a.url+api.VMSetPath(vmSet), "")
-		must(b, err)
-		must(b, json.Unmarshal(answer, &all))
-		for _, m := range muxes {
-			side := m.Upper
-			if all[m.Bridge].ActiveSide == api.LowerToR {
-				side = m.Lower
-			}
-			if got := o.Trace(m.Bridge, side); !slices.Equal(got, []string{m.NIC}) {
-				b.Fatalf("%s: a packet from the active side %s goes to %v", m.Bridge, side, got)
-			}
-		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // An authority signs certificates for a test.
@@ -113,7 +114,7 @@ func writeFile(t *testing.T, dir, name, text string) string {
 }
 
 func tlsClient(cfg *tls.Config) *http.Client {
-	return &http.Client{Timeout: hang, Transport: &http.Transport{TLSClientConfig: cfg, DisableKeepAlives: true}}
+	return &http.Client{Timeout: wait.Limit, Transport: &http.Transport{TLSClientConfig: cfg, DisableKeepAlives: true}}
 }
 
 func withToken(t *testing.T, url, token string) *http.Request {

@@ -16,6 +16,7 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/httpapi"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/simswitch"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // Connections over the limit are refused at once, and those that close make room.
@@ -41,7 +42,7 @@ func TestConnectionLimit(t *testing.T) {
 		if conn == nil {
 			return ""
 		}
-		_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(wait.Limit))
 		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		line, err := bufio.NewReader(conn).ReadString('\n')
 		if err != nil && strings.Contains(err.Error(), "timeout") {
@@ -77,14 +78,7 @@ func TestConnectionLimit(t *testing.T) {
 		t.Errorf("one that was in: %q", got)
 	}
 	_ = conns[1].Close()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
-		if got := ask(dial()); got == "HTTP/1.1 200 OK" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("a connection was closed, and none is let in")
-		}
-	}
+	wait.For(t, "one is let in, since another was closed", func() bool { return ask(dial()) == "HTTP/1.1 200 OK" })
 }
 
 // The deadline for reading a request must not end what waits after it was read.
@@ -98,11 +92,7 @@ func TestStreamsAndWaitsOutliveTheReadTimeout(t *testing.T) {
 	handler := httpapi.New(httpapi.Config{Engines: []*engine.Engine{e}, Log: log})
 	stop := make(chan error, 1)
 	go func() { stop <- e.Run(t.Context()) }()
-	for deadline := time.Now().Add(30 * time.Second); e.Ready() != nil; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal(e.Ready())
-		}
-	}
+	wait.For(t, "the engine is ready", func() bool { return e.Ready() == nil })
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sonic-mux/terraform-provider-mux/internal/lack"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
 )
 
@@ -20,18 +21,18 @@ func BenchmarkIdle(b *testing.B) {
 	o := ovstest.Start(b)
 	o.AddMuxes(vmSet, 120)
 	first := startAgent(b, o) // sets fail_mode
-	first.stop()
+	first.Stop()
 	for b.Loop() {
 		idle := func(args ...string) (agent, vswitchd float64) {
 			a := startAgent(b, o, args...)
-			defer a.stop()
+			defer a.Stop()
 			time.Sleep(2 * time.Second) // what a start entails is over
-			agentBefore, vswitchdBefore := cpuTime(b, a.cmd.Process.Pid), cpuTime(b, o.Vswitchd.PID())
+			agentBefore, vswitchdBefore := cpuTime(b, a.PID()), cpuTime(b, o.Vswitchd.PID())
 			started := time.Now()
 			time.Sleep(idleTime)
 			passed := time.Since(started)
 			percent := func(d time.Duration) float64 { return 100 * d.Seconds() / passed.Seconds() }
-			return percent(cpuTime(b, a.cmd.Process.Pid) - agentBefore), percent(cpuTime(b, o.Vswitchd.PID()) - vswitchdBefore)
+			return percent(cpuTime(b, a.PID()) - agentBefore), percent(cpuTime(b, o.Vswitchd.PID()) - vswitchdBefore)
 		}
 		agentBase, vswitchdBase := idle("--driver", "simulated", "--simulate-ports", "120")
 		agentTold, vswitchdTold := idle()
@@ -62,7 +63,7 @@ func cpuTime(b *testing.B, pid int) time.Duration {
 		all += ran
 	}
 	if all == 0 {
-		b.Skip("the kernel keeps no schedstat")
+		lack.Of(b, "the kernel keeps no schedstat")
 	}
 	return all
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // The limit is the least that any program can do: frames that were built beforehand, written to all bridges and then
@@ -39,7 +40,6 @@ func newLimit(b *testing.B, o *ovstest.OVS, muxes []ovstest.Mux) *limit {
 				b.Error(err)
 				return
 			}
-			b.Cleanup(func() { _ = c.Close() })
 			l.conns[i] = c
 		})
 		for side, names := range [2][2]string{{m.Lower, m.Upper}, {m.Upper, m.Lower}} {
@@ -47,10 +47,20 @@ func newLimit(b *testing.B, o *ovstest.OVS, muxes []ovstest.Mux) *limit {
 		}
 	}
 	dialing.Wait()
+	b.Cleanup(l.close)
 	if b.Failed() {
 		b.FailNow()
 	}
 	return l
+}
+
+// close makes the switch forget the limit. A second close does nothing.
+func (l *limit) close() {
+	for _, c := range l.conns {
+		if c != nil {
+			_ = c.Close()
+		}
+	}
 }
 
 // portNumbers returns the OpenFlow port numbers of all ports of all bridges.
@@ -72,7 +82,7 @@ func dialOpenFlow(o *ovstest.OVS, bridge string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.SetDeadline(time.Now().Add(10 * hang)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(10 * wait.Limit)); err != nil {
 		return nil, err
 	}
 	if _, err := c.Write([]byte{5, 0, 0, 8, 0, 0, 0, 1}); err != nil {
@@ -127,6 +137,26 @@ func (l *limit) barrier(b *testing.B, i int) {
 	must(b, err)
 	_, err = io.ReadFull(l.conns[i], l.answer[:8])
 	must(b, err)
+}
+
+// monitor has Open vSwitch tell every connection of the changes of flows of its bridge, and throws away what it tells.
+func (l *limit) monitor(b *testing.B) {
+	b.Helper()
+	const anyOf = ^uint32(0)
+	setConfig := message(9, be(uint16(0), uint16(0xffff)))
+	request := message(18, be(uint16(16), uint16(0), uint32(0), uint32(1), anyOf, anyOf, uint16(0x1f), byte(0xff), byte(0),
+		uint16(1), uint16(4), uint32(0)))
+	for _, c := range l.conns {
+		_, err := c.Write(slices.Concat(setConfig, request))
+		must(b, err)
+		header := make([]byte, 8)
+		_, err = io.ReadFull(c, header)
+		must(b, err)
+		if header[1] != 19 {
+			b.Fatalf("no flow monitor: message of type %d", header[1])
+		}
+		go func() { _, _ = io.Copy(io.Discard, c) }() // ends with the connection
+	}
 }
 
 // bundle deletes the flow from one port and adds one from another to the NIC: OPEN, two ADDs, COMMIT.

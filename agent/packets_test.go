@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -14,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 const (
@@ -38,26 +37,15 @@ type wire struct {
 func newWire(b *testing.B, o *ovstest.OVS, m ovstest.Mux) *wire {
 	b.Helper()
 	for _, dev := range []string{m.Upper, m.Lower, m.NIC} {
-		if out, err := o.Command("ip", "link", "set", dev, "up").CombinedOutput(); err != nil {
-			b.Fatalf("ip link set %s up: %v: %s", dev, err, out)
-		}
+		wait.For(b, dev+" is there", func() bool { // which it is shortly after ovs-vsctl has returned
+			return o.Command("ip", "link", "set", dev, "up").Run() == nil
+		})
 	}
 	w := &wire{arrived: map[uint64]int{}}
-	opened := make(chan error)
-	go func() {
-		opened <- inNetNS(o.NetNS(), func() (err error) {
-			for i, dev := range []string{m.Upper, m.Lower} {
-				if w.tors[i], err = openPacket(dev, 0); err != nil {
-					return err
-				}
-			}
-			w.nic, err = openPacket(m.NIC, etherType)
-			return err
-		})
-	}()
-	if err := <-opened; err != nil {
-		b.Fatal(err)
+	for dev, socket := range map[string]*int{m.Upper: &w.tors[0], m.Lower: &w.tors[1]} {
+		*socket = packetSocket(b, o, dev, 0)
 	}
+	w.nic = packetSocket(b, o, m.NIC, etherType)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -73,54 +61,13 @@ func newWire(b *testing.B, o *ovstest.OVS, m ovstest.Mux) *wire {
 	return w
 }
 
-// inNetNS calls f in a network namespace.
-func inNetNS(path string, f func() error) error {
-	runtime.LockOSThread()
-	home, err := os.Open("/proc/thread-self/ns/net")
-	if err != nil {
-		return err
-	}
-	defer home.Close()
-	ns, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer ns.Close()
-	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("setns: %w", err)
-	}
-	failed := f()
-	if err := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("setns back: %w", err) // the thread stays locked, and ends with the goroutine
-	}
-	runtime.UnlockOSThread()
-	return failed
-}
-
-// openPacket opens a packet socket on a device (packet(7)); with protocol 0 it only sends.
-func openPacket(dev string, protocol uint16) (int, error) {
-	var index int
-	for range 100 { // the device appears shortly after ovs-vsctl has returned
-		text, err := os.ReadFile("/proc/thread-self/net/dev_snmp6/" + dev)
-		if err == nil {
-			if _, err = fmt.Sscanf(string(text), "ifIndex %d", &index); err == nil {
-				break
-			}
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	if index == 0 {
-		return 0, fmt.Errorf("no device %s", dev)
-	}
-	order := protocol<<8 | protocol>>8
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(order))
-	if err != nil {
-		return 0, fmt.Errorf("packet socket: %w", err)
-	}
-	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: order, Ifindex: index}); err != nil {
-		return 0, fmt.Errorf("bind to %s: %w", dev, err)
-	}
-	return fd, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 200_000})
+// packetSocket opens a packet socket on a device, reads from which end after a while with EAGAIN.
+func packetSocket(b *testing.B, o *ovstest.OVS, dev string, protocol uint16) int {
+	b.Helper()
+	fd, err := o.PacketSocket(dev, protocol)
+	must(b, err)
+	must(b, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 200_000}))
+	return fd
 }
 
 func (w *wire) receive() {
@@ -234,8 +181,8 @@ func BenchmarkPackets(b *testing.B) {
 					metrics["doubled-"+name] = float64(doubled[times/2])
 				}
 				add("none", 9, func() {})
-				add("agent", 9, func() { a.toggleAll(b) })
-				a.stop() // or it would see the other as a person who changes flows
+				add("agent", 9, func() { a.ToggleAll() })
+				a.Stop() // or it would see the other as a person who changes flows
 				add("exec", 5, func() { ex.toggleAll(b, 4) })
 				report(b, metrics)
 			}

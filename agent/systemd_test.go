@@ -14,10 +14,8 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/simswitch"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
-
-// hang is how long anything may take before the test fails.
-const hang = 30 * time.Second
 
 // runUnderSystemd listens where systemd would, and runs an agent until the test ends. next returns what the agent says next.
 func runUnderSystemd(t *testing.T, newSwitch func(*cable.Names) (engine.Switch, func(), error)) (next func() string, stop context.CancelFunc) {
@@ -46,7 +44,7 @@ func runUnderSystemd(t *testing.T, newSwitch func(*cable.Names) (engine.Switch, 
 	})
 	return func() string {
 		t.Helper()
-		if err := socket.SetReadDeadline(time.Now().Add(hang)); err != nil {
+		if err := socket.SetReadDeadline(time.Now().Add(wait.Limit)); err != nil {
 			t.Fatal(err)
 		}
 		message := make([]byte, 4096)

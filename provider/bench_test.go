@@ -1,10 +1,7 @@
 package provider_test
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sonic-mux/terraform-provider-mux/agent"
 	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/agentproc"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
 )
 
@@ -84,27 +81,7 @@ func startOnOVS(b *testing.B) (url, vmSet string) {
 	const name = "vms17-8"
 	ovs := ovstest.Start(b)
 	ovs.SetTestbedFlows(ovs.AddMuxes(name, manyPorts)...)
-	ctx, cancel := context.WithCancel(context.Background())
-	address, ended := make(chan net.Addr, 1), make(chan error, 1)
-	go func() {
-		ended <- agent.Run(ctx, agent.Config{
-			Listen: "127.0.0.1:0", VMSets: []string{name}, Driver: agent.DriverOpenFlow, OVSRunDir: ovs.RunDir, Version: "bench",
-			Log: slog.New(slog.DiscardHandler), Listening: func(a net.Addr) { address <- a },
-		})
-	}()
-	b.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			b.Error(err)
-		}
-	})
-	select {
-	case a := <-address:
-		return "http://" + a.String(), name
-	case err := <-ended:
-		b.Fatalf("agent did not start: %v", err)
-	}
-	return "", ""
+	return agentproc.StartReady(b, agentproc.Config{VMSet: name, RunDir: ovs.RunDir, Args: []string{"--log-level", "error"}}).URL, name
 }
 
 // BenchmarkManyPorts compares mux_port on a real Open vSwitch with as many resources of a provider that does nothing.

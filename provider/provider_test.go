@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -25,8 +24,11 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/tfversion"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/agentproc"
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+	"github.com/sonic-mux/terraform-provider-mux/internal/cabletest"
 	"github.com/sonic-mux/terraform-provider-mux/internal/client"
+	"github.com/sonic-mux/terraform-provider-mux/internal/lack"
 	"github.com/sonic-mux/terraform-provider-mux/provider"
 )
 
@@ -63,7 +65,7 @@ func run(m *testing.M) int {
 	for _, name := range []string{"MUX_ENDPOINT", "MUX_VM_SET", "MUX_TOKEN"} {
 		_ = os.Unsetenv(name)
 	}
-	return m.Run()
+	return agentproc.Main{M: m}.Run()
 }
 
 // needTerraform skips a test where there is no terraform, which is a failure in CI.
@@ -75,11 +77,7 @@ func needTerraform(t testing.TB) {
 	if _, err := exec.LookPath("terraform"); err == nil {
 		return
 	}
-	const why = "terraform is not on PATH"
-	if os.Getenv("CI") == "true" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
+	lack.Of(t, "terraform is not on PATH")
 }
 
 // apply runs the steps with terraform and the provider in process.
@@ -155,23 +153,10 @@ func agentHas(t *testing.T, a *agenttest.Agent, index int, side string, flaps in
 		if s.ActiveSide != side || s.FlapCounter != flaps {
 			return fmt.Errorf("port %d is on %s after %d flaps, want %s after %d", index, s.ActiveSide, s.FlapCounter, side, flaps)
 		}
-		drops := func(side string) bool { return slices.Contains(dropped, side) }
-		var up []string
-		for _, tor := range []struct{ side, port string }{{api.UpperToR, s.Ports.UpperToR}, {api.LowerToR, s.Ports.LowerToR}} {
-			var down []string
-			if tor.side == side && !drops(api.NIC) {
-				down = []string{s.Ports.NIC}
-			}
-			if got := a.Inject(index, tor.port); !slices.Equal(got, down) {
-				return fmt.Errorf("port %d: a packet from %s reaches %q, want %q", index, tor.side, got, down)
-			}
-			if !drops(tor.side) {
-				up = append(up, tor.port)
-			}
-		}
-		slices.Sort(up)
-		if got := a.Inject(index, s.Ports.NIC); !slices.Equal(got, up) {
-			return fmt.Errorf("port %d: a packet from the server reaches %q, want %q", index, got, up)
+		m := cabletest.Mux{Bridge: s.Bridge, NIC: s.Ports.NIC, Upper: s.Ports.UpperToR, Lower: s.Ports.LowerToR}
+		sw := cabletest.Switch(func(_, from string) []string { return a.Inject(index, from) })
+		if astray := sw.Astray(m, side, dropped...); astray != "" {
+			return fmt.Errorf("port %d: %s", index, astray)
 		}
 		return nil
 	}

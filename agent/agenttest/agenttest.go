@@ -20,6 +20,7 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/simswitch"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // An Agent is a running agent with its simulated switch. Its methods fail the test when something goes wrong.
@@ -55,9 +56,6 @@ func Ports(n int) Option { return func(o *options) { o.ports = n } }
 // Config changes what the agent is told, at each of its starts.
 func Config(change func(*agent.Config)) Option { return func(o *options) { o.configure = change } }
 
-// hang is how long anything here may take before the test fails.
-const hang = 30 * time.Second
-
 // Start runs an agent until the test ends, and returns when it is ready.
 func Start(t testing.TB, opts ...Option) *Agent {
 	t.Helper()
@@ -84,7 +82,7 @@ func Start(t testing.TB, opts ...Option) *Agent {
 func (a *Agent) start(listen string) {
 	a.t.Helper()
 	err := a.tryStart(listen)
-	for deadline := time.Now().Add(hang); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(wait.Limit); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(deadline); {
 		time.Sleep(10 * time.Millisecond)
 		err = a.tryStart(listen)
 	}
@@ -129,17 +127,28 @@ func (a *Agent) tryStart(listen string) error {
 // waitFor polls a path until it answers with a status.
 func (a *Agent) waitFor(path string, status int) {
 	a.t.Helper()
-	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	wait.For(a.t, fmt.Sprintf("the agent answers %d on %s", status, path), func() bool {
 		res, err := a.client.Get(a.URL + path)
 		if err != nil {
-			continue
+			return false
 		}
 		_ = res.Body.Close()
-		if res.StatusCode == status {
-			return
+		return res.StatusCode == status
+	})
+}
+
+// waitSays polls a path until the answer has words in it.
+func (a *Agent) waitSays(path, words string) {
+	a.t.Helper()
+	wait.For(a.t, fmt.Sprintf("the agent says %q on %s", words, path), func() bool {
+		res, err := a.client.Get(a.URL + path)
+		if err != nil {
+			a.t.Fatal(err)
 		}
-	}
-	a.t.Fatalf("agent did not answer %d on %s within %v", status, path, hang)
+		body, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		return err == nil && strings.Contains(string(body), words)
+	})
 }
 
 // port is the path of a port.
@@ -204,19 +213,8 @@ func (a *Agent) RemoveBridge(port int) {
 func (a *Agent) AddBridge(port int, ports ...string) {
 	a.t.Helper()
 	a.sw.AddBridge(a.names.Bridge(port), ports...)
-	for deadline := time.Now().Add(hang); len(ports) != 3; time.Sleep(5 * time.Millisecond) {
-		res, err := a.client.Get(a.URL + "/mux")
-		if err != nil {
-			a.t.Fatal(err)
-		}
-		body, err := io.ReadAll(res.Body)
-		_ = res.Body.Close()
-		if err == nil && strings.Contains(string(body), a.names.Bridge(port)) {
-			return
-		}
-		if time.Now().After(deadline) {
-			a.t.Fatalf("bridge of port %d is not listed after %v", port, hang)
-		}
+	if len(ports) != 3 {
+		a.waitSays("/mux", a.names.Bridge(port))
 	}
 }
 
@@ -228,6 +226,12 @@ func (a *Agent) WaitServed(port int) {
 
 // Stall makes the switch hang until the returned function is called.
 func (a *Agent) Stall() (resume func()) { return a.sw.Stall() }
+
+// WaitAsked returns when the agent has asked a stalled switch for a change.
+func (a *Agent) WaitAsked() {
+	a.t.Helper()
+	wait.For(a.t, "the switch is asked for a change", func() bool { return a.sw.Waiting() > 0 })
+}
 
 // FailNext makes the switch refuse the next change of a port with these words.
 func (a *Agent) FailNext(port int, words string) { a.sw.FailNext(a.names.Bridge(port), words) }
@@ -241,18 +245,5 @@ func (a *Agent) Inject(port int, from string) []string {
 func (a *Agent) AddForeignFlow(port int) {
 	a.t.Helper()
 	a.sw.AddRawFlow(a.names.Bridge(port), cable.Flow{Priority: 100, Match: "arp", Action: "CONTROLLER:65535"})
-	for deadline := time.Now().Add(hang); ; time.Sleep(5 * time.Millisecond) {
-		res, err := a.client.Get(a.URL + a.port(port))
-		if err != nil {
-			a.t.Fatal(err)
-		}
-		body, err := io.ReadAll(res.Body)
-		_ = res.Body.Close()
-		if err == nil && strings.Contains(string(body), "foreign flow") {
-			return
-		}
-		if time.Now().After(deadline) {
-			a.t.Fatalf("port %d shows no foreign flow after %v: %s", port, hang, body)
-		}
-	}
+	a.waitSays(a.port(port), "foreign flow")
 }

@@ -34,7 +34,10 @@ type importRule struct {
 
 // testHelpers are packages that only tests import. What they import is their own business.
 func testHelpers() []string {
-	return []string{"agent/agenttest", "agent/internal/switchtest", "internal/ovstest", "internal/e2e"}
+	return []string{
+		"agent/agenttest", "agent/internal/switchtest", "internal/agentproc", "internal/cabletest", "internal/child", "internal/lack",
+		"internal/ovstest", "internal/wait", "internal/e2e",
+	}
 }
 
 func importRules() []importRule {
@@ -51,7 +54,12 @@ func importRules() []importRule {
 		{module + "/agent", []string{"agent/cmd/mux-agent"}},
 		{module + "/agent/agenttest", nil},
 		{module + "/agent/internal/switchtest", nil},
+		{module + "/internal/agentproc", nil},
+		{module + "/internal/cabletest", nil},
+		{module + "/internal/child", nil},
+		{module + "/internal/lack", nil},
 		{module + "/internal/ovstest", nil},
+		{module + "/internal/wait", nil},
 	}
 }
 
@@ -188,6 +196,10 @@ func TestImportRulesBite(t *testing.T) {
 		"test helper in a binary": {
 			packages: []listed{importing("agent/cmd/mux-agent", module+"/agent/agenttest")},
 			want:     []string{module + "/agent/cmd/mux-agent must not import " + module + "/agent/agenttest"},
+		},
+		"hang limit of tests in a binary": {
+			packages: []listed{importing("internal/client", module+"/internal/wait")},
+			want:     []string{module + "/internal/client must not import " + module + "/internal/wait"},
 		},
 		"standard library alone": {
 			packages: []listed{importing("agent/internal/cable", "golang.org/x/sync/errgroup")},

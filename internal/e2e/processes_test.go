@@ -1,28 +1,20 @@
 package e2e
 
 import (
-	"bufio"
-	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
-	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+	"github.com/sonic-mux/terraform-provider-mux/internal/agentproc"
+	"github.com/sonic-mux/terraform-provider-mux/internal/lack"
 )
 
-// hangLimit is how long a process may take before the test fails. It is generous: nothing waits for it.
-const hangLimit = 2 * time.Minute
+func TestMain(m *testing.M) { os.Exit(agentproc.Main{M: m}.Run()) }
 
 // lookTerraform finds the terraform or tofu to test with.
 func lookTerraform(t *testing.T) string {
@@ -32,24 +24,18 @@ func lookTerraform(t *testing.T) string {
 			return path
 		}
 	}
-	const reason = "neither terraform nor tofu is on PATH"
-	if os.Getenv("CI") == "true" {
-		t.Fatal(reason)
-	}
-	t.Skip(reason)
+	lack.Of(t, "neither terraform nor tofu is on PATH")
 	return ""
 }
 
-// build builds both binaries and returns their folder.
-func build(t *testing.T) string {
+// buildProvider builds the provider and returns its folder.
+func buildProvider(t *testing.T) string {
 	t.Helper()
 	bin := shortTempDir(t)
-	for name, pkg := range map[string]string{"terraform-provider-mux": ".", "mux-agent": "./agent/cmd/mux-agent"} {
-		cmd := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, name), pkg)
-		cmd.Dir = "../.."
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("build %s: %v\n%s", name, err, out)
-		}
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "terraform-provider-mux"), ".")
+	cmd.Dir = "../.."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build the provider: %v\n%s", err, out)
 	}
 	return bin
 }
@@ -67,137 +53,6 @@ func shortTempDir(t *testing.T) string {
 		}
 	})
 	return dir
-}
-
-// An agentProcess is a running mux-agent.
-type agentProcess struct {
-	t    *testing.T
-	url  string
-	cmd  *exec.Cmd
-	done chan error // its exit
-}
-
-// startAgent starts the built agent on an Open vSwitch and returns when it is ready.
-func startAgent(t *testing.T, bin, listen, runDir string) *agentProcess {
-	t.Helper()
-	// Not the test's context, which ends before the cleanups that end the agent.
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(bin, "mux-agent"),
-		"serve", "--listen", listen, "--vm-set", vmSet, "--ovs-rundir", runDir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	a := &agentProcess{t: t, cmd: cmd, done: make(chan error, 1)}
-	started, listening := make(chan error, 1), make(chan string, 1)
-	go func() {
-		// Pdeathsig is about the parent's thread, so that has to live as long as the agent.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(listening)
-		err := cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		lines := bufio.NewScanner(stdout)
-		for lines.Scan() {
-			if url, ok := strings.CutPrefix(lines.Text(), "mux-agent: listening on "); ok {
-				listening <- url
-			}
-		}
-		a.done <- cmd.Wait()
-	}()
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		a.stop()
-		if t.Failed() {
-			t.Logf("log of the agent on %s:\n%s", a.url, log.String())
-		}
-	})
-
-	a.url = <-listening
-	if a.url == "" {
-		t.Fatal("the agent ended before it listened")
-	}
-	a.waitReady()
-	return a
-}
-
-func (a *agentProcess) waitReady() {
-	a.t.Helper()
-	for deadline := time.Now().Add(hangLimit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		res, err := http.Get(a.url + api.PathReadyz)
-		if err != nil {
-			continue
-		}
-		res.Body.Close()
-		if res.StatusCode == http.StatusOK {
-			return
-		}
-	}
-	a.t.Fatalf("the agent on %s did not become ready", a.url)
-}
-
-// address is where it listens, as --listen wants it.
-func (a *agentProcess) address() string { return strings.TrimPrefix(a.url, "http://") }
-
-// stop ends the agent as systemd does, and is an error unless it ends well.
-func (a *agentProcess) stop() {
-	a.t.Helper()
-	if a.cmd == nil {
-		return
-	}
-	// An error means that it has ended already, which its exit tells better.
-	_ = a.cmd.Process.Signal(syscall.SIGTERM)
-	a.cmd = nil
-	select {
-	case err := <-a.done:
-		if err != nil {
-			a.t.Errorf("the agent ended with %v", err)
-		}
-	case <-time.After(hangLimit):
-		a.t.Error("the agent does not end")
-	}
-}
-
-// post posts JSON to a path below the vm_set.
-func (a *agentProcess) post(path, body string) {
-	a.t.Helper()
-	res, err := http.Post(a.url+api.VMSetPath(vmSet)+path, "application/json", strings.NewReader(body))
-	a.answer(res, err)
-}
-
-// muxes gets the status of all ports.
-func (a *agentProcess) muxes() api.Muxes {
-	a.t.Helper()
-	res, err := http.Get(a.url + api.VMSetPath(vmSet))
-	var muxes api.Muxes
-	if err := json.Unmarshal(a.answer(res, err), &muxes); err != nil {
-		a.t.Fatal(err)
-	}
-	return muxes
-}
-
-func (a *agentProcess) answer(res *http.Response, err error) []byte {
-	a.t.Helper()
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	if res.StatusCode != http.StatusOK {
-		a.t.Fatalf("%s %s: %s: %s", res.Request.Method, res.Request.URL, res.Status, body)
-	}
-	return body
 }
 
 // A workspace is a folder with the quickstart's configuration, the built provider where Terraform finds it without a

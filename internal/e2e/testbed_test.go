@@ -1,12 +1,13 @@
 package e2e
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/sonic-mux/terraform-provider-mux/internal/agentproc"
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+	"github.com/sonic-mux/terraform-provider-mux/internal/cabletest"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
 )
 
@@ -30,10 +31,8 @@ func TestTestbed(t *testing.T) {
 	ovs := ovstest.Start(t)
 	bed := &testbed{t: t, ovs: ovs, muxes: ovs.AddMuxes(vmSet, numPorts)}
 	ovs.SetTestbedFlows(bed.muxes...)
-	bin := build(t)
-
-	agent := startAgent(t, bin, "127.0.0.1:0", ovs.RunDir)
-	tf := newWorkspace(t, terraform, bin, agent.url)
+	agent := agentproc.StartReady(t, agentproc.Config{VMSet: vmSet, RunDir: ovs.RunDir})
+	tf := newWorkspace(t, terraform, buildProvider(t), agent.URL)
 	tf.run("init", "-input=false")
 
 	// The quickstart puts even ports on the upper ToR and odd ones on the lower; all of them start on the upper.
@@ -46,13 +45,13 @@ func TestTestbed(t *testing.T) {
 	bed.checkStatus(agent, want)
 	tf.wantPlan(planEmpty)
 
-	agent.stop()
-	agent = startAgent(t, bin, agent.address(), ovs.RunDir)
+	agent.Stop()
+	agent = agentproc.StartReady(t, agentproc.Config{VMSet: vmSet, RunDir: ovs.RunDir, Listen: agent.Address()})
 	bed.checkStatus(agent, want)
 	bed.checkPackets(want)
 	tf.wantPlan(planEmpty)
 
-	agent.post("/2", `{"active_side":"toggle"}`)
+	agent.Toggle(2)
 	want[2] = api.LowerToR
 	bed.checkPort(2, want[2])
 	bed.checkCounters(2, want[2])
@@ -76,30 +75,17 @@ func (b *testbed) checkPackets(want []string) {
 // ToR sends goes nowhere.
 func (b *testbed) checkPort(i int, side string) {
 	b.t.Helper()
-	mux := b.muxes[i]
-	active, standby := sides(mux, side)
-	both := []string{mux.Lower, mux.Upper}
-	slices.Sort(both)
-	for from, want := range map[string][]string{mux.NIC: both, active: {mux.NIC}, standby: {}} {
-		if got := b.ovs.Trace(mux.Bridge, from); !slices.Equal(got, want) {
-			b.t.Errorf("%s, active side %s: a packet from %s comes out at %q, want %q", mux.Bridge, side, from, got, want)
-		}
-	}
-}
-
-// sides are the ports of the active and of the standby ToR.
-func sides(mux ovstest.Mux, side string) (active, standby string) {
-	if side == api.UpperToR {
-		return mux.Upper, mux.Lower
-	}
-	return mux.Lower, mux.Upper
+	cabletest.Switch(b.ovs.Trace).Check(b.t, b.muxes[i], side)
 }
 
 // checkCounters sends packets into both ToR ports and counts how many the switch sent to the server.
 func (b *testbed) checkCounters(i int, side string) {
 	b.t.Helper()
 	mux := b.muxes[i]
-	active, standby := sides(mux, side)
+	active, standby := mux.Upper, mux.Lower
+	if side == api.LowerToR {
+		active, standby = standby, active
+	}
 	const packets = 10
 	for from, want := range map[string]int{active: packets, standby: 0} {
 		before := b.sentTo(mux.Bridge, mux.NIC)
@@ -129,9 +115,9 @@ func (b *testbed) sentTo(bridge, port string) int {
 }
 
 // checkStatus compares what the agent reports of every port: the wanted side, healthy.
-func (b *testbed) checkStatus(agent *agentProcess, want []string) {
+func (b *testbed) checkStatus(agent *agentproc.Agent, want []string) {
 	b.t.Helper()
-	muxes := agent.muxes()
+	muxes := agent.Statuses()
 	if len(muxes) != len(want) {
 		b.t.Errorf("the agent reports %d muxes, want %d", len(muxes), len(want))
 	}

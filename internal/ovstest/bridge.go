@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sonic-mux/terraform-provider-mux/internal/cabletest"
 )
 
 // A Mux is the names of a mux's bridge and of its three ports.
-type Mux struct {
-	Bridge, NIC, Upper, Lower string
-}
+type Mux = cabletest.Mux
 
 // firstVLAN makes the ToR ports of the first muxes cross from .999 to .1000, where the order of their numbers is not that
 // of their text.
@@ -20,7 +20,7 @@ const firstVLAN = 989
 // AddMux adds a bridge with the three ports of a mux. Its only flow is the one that Open vSwitch gives every bridge.
 func (o *OVS) AddMux(bridge, nic, upper, lower string) Mux {
 	o.tb.Helper()
-	m := Mux{bridge, nic, upper, lower}
+	m := Mux{Bridge: bridge, NIC: nic, Upper: upper, Lower: lower}
 	o.addMuxes(m)
 	return m
 }
@@ -51,16 +51,27 @@ func adapt(word, vmSet string, index int) string {
 
 func (o *OVS) addMuxes(muxes ...Mux) {
 	o.tb.Helper()
-	var args []string
+	var args, ports []string
 	for _, m := range muxes {
+		ports = append(ports, m.NIC, m.Upper, m.Lower)
 		args = append(args, o.addBridge(m.Bridge, m.Lower, m.NIC, m.Upper)...)
 	}
+	o.addDevices(ports...)
 	o.Vsctl(args...)
+}
+
+// addDevices makes the devices that ports are to have, where Open vSwitch does not make them itself.
+func (o *OVS) addDevices(ports ...string) {
+	o.tb.Helper()
+	if o.far != nil {
+		o.makeVeths(ports)
+	}
 }
 
 // AddBridge adds a bridge with ports. Its only flow is the one that Open vSwitch gives every bridge.
 func (o *OVS) AddBridge(bridge string, ports ...string) {
 	o.tb.Helper()
+	o.addDevices(ports...)
 	o.Vsctl(o.addBridge(bridge, ports...)...)
 }
 
@@ -72,15 +83,21 @@ func (o *OVS) addBridge(bridge string, ports ...string) []string {
 	return args
 }
 
-// AddPort adds a port to a bridge, as the datapath makes ports out of nothing.
+// AddPort adds a port to a bridge, as the datapath makes ports out of nothing. With Veths its device may be there already.
 func (o *OVS) AddPort(bridge, port string) {
 	o.tb.Helper()
+	if _, made := o.far[port]; !made {
+		o.addDevices(port)
+	}
 	o.Vsctl(o.addPort(bridge, port)...)
 }
 
 func (o *OVS) addPort(bridge, port string) []string {
 	kind := "dummy"
-	if o.datapath != "dummy" {
+	switch {
+	case o.far != nil:
+		kind = `""`
+	case o.datapath != "dummy":
 		kind = "internal"
 	}
 	return []string{"--", "add-port", bridge, port, "--", "set", "Interface", port, "type=" + kind}

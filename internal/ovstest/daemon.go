@@ -5,11 +5,13 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/sonic-mux/terraform-provider-mux/internal/child"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // A Daemon is one of the switch's two processes. Its methods fail the test when the process is not in the state they need.
@@ -18,7 +20,7 @@ type Daemon struct {
 	name  string
 	args  []string
 	netns string
-	proc  *process // nil while stopped
+	proc  *child.Process // nil while stopped
 }
 
 // Start starts the daemon and waits until it serves.
@@ -30,16 +32,16 @@ func (d *Daemon) Start() {
 	args := append(slices.Clip(d.args),
 		"--pidfile="+d.o.path(d.name+".pid"), "--log-file="+d.o.path(d.name+".log"), "-vconsole:off", "--no-chdir")
 	// A test's context ends before its cleanups, which still use the switch.
-	proc, err := startProcess(d.o.command(context.Background(), d.netns, d.name, args...))
+	proc, err := child.Start(d.o.command(context.Background(), d.netns, d.name, args...))
 	if err != nil {
 		d.o.tb.Fatal(err)
 	}
 	d.proc = proc
 
-	deadline := time.Now().Add(hangLimit)
+	deadline := time.Now().Add(wait.Limit)
 	for !d.serves() {
 		if !d.running() {
-			d.o.tb.Fatalf("%s exited: %v\n%s", d.name, proc.err, tail(d.o.path(d.name+".log"), 60))
+			d.o.tb.Fatalf("%s exited: %v\n%s", d.name, proc.Err(), tail(d.o.path(d.name+".log"), 60))
 		}
 		if time.Now().After(deadline) {
 			d.o.tb.Fatalf("%s does not serve\n%s", d.name, tail(d.o.path(d.name+".log"), 60))
@@ -51,7 +53,7 @@ func (d *Daemon) Start() {
 // serves reports whether the daemon answers. An ovs-vswitchd does so once its bridges are up, which it tells by taking a
 // change from the database.
 func (d *Daemon) serves() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), hangLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit)
 	defer cancel()
 	if err := d.o.command(ctx, "", "ovs-appctl", "--target="+d.name, "version").Run(); err != nil {
 		return false
@@ -81,15 +83,15 @@ func (d *Daemon) PID() int {
 	if !d.running() {
 		d.o.tb.Fatalf("%s does not run", d.name)
 	}
-	return d.proc.cmd.Process.Pid
+	return d.proc.PID()
 }
 
 func (d *Daemon) end(sig syscall.Signal) {
 	d.o.tb.Helper()
 	d.signal(sig)
 	select {
-	case <-d.proc.exited:
-	case <-time.After(hangLimit):
+	case <-d.proc.Exited():
+	case <-time.After(wait.Limit):
 		d.o.tb.Fatalf("%s does not end", d.name)
 	}
 	d.proc = nil
@@ -100,52 +102,12 @@ func (d *Daemon) signal(sig syscall.Signal) {
 	if !d.running() {
 		d.o.tb.Fatalf("%s does not run", d.name)
 	}
-	if err := d.proc.cmd.Process.Signal(sig); err != nil {
+	if err := d.proc.Signal(sig); err != nil {
 		d.o.tb.Fatal(err)
 	}
 }
 
-func (d *Daemon) running() bool {
-	if d.proc == nil {
-		return false
-	}
-	select {
-	case <-d.proc.exited:
-		return false
-	default:
-		return true
-	}
-}
-
-// A process is a child that the kernel kills when the test binary dies, so that a test that panics or is killed leaves
-// nothing running.
-type process struct {
-	cmd    *exec.Cmd
-	exited chan struct{}
-	err    error // why it exited; read it after exited
-}
-
-func startProcess(cmd *exec.Cmd) (*process, error) {
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	p := &process{cmd: cmd, exited: make(chan struct{})}
-	started := make(chan error, 1)
-	go func() {
-		// Pdeathsig is about the parent's thread, so that must live as long as the child.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		p.err = cmd.Wait()
-		close(p.exited)
-	}()
-	return p, <-started
-}
+func (d *Daemon) running() bool { return d.proc != nil && d.proc.Running() }
 
 // newNetns makes a network namespace that is held by a process, and so goes with it, devices and all.
 func (o *OVS) newNetns() {
@@ -161,13 +123,13 @@ func (o *OVS) newNetns() {
 	if err != nil {
 		o.tb.Fatal(err)
 	}
-	holder, err := startProcess(cmd)
+	holder, err := child.Start(cmd)
 	if err != nil {
 		o.tb.Fatalf("make a network namespace: %v", err)
 	}
 	o.tb.Cleanup(func() {
 		in.Close()
-		<-holder.exited
+		<-holder.Exited()
 	})
 	_, err = in.Write([]byte("up\n"))
 	if err == nil {
@@ -176,7 +138,7 @@ func (o *OVS) newNetns() {
 	if err != nil {
 		o.tb.Fatalf("make a network namespace: %v", err)
 	}
-	o.netns = "/proc/" + strconv.Itoa(cmd.Process.Pid) + "/ns/net"
+	o.netns = "/proc/" + strconv.Itoa(holder.PID()) + "/ns/net"
 	if _, err := os.Stat(o.netns); err != nil {
 		o.tb.Fatal(err)
 	}

@@ -15,11 +15,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-)
 
-// hangLimit is how long a tool or a daemon may take before the test fails. It is generous: no test waits for it.
-const hangLimit = 2 * time.Minute
+	"github.com/sonic-mux/terraform-provider-mux/internal/lack"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
+)
 
 // OVS is a running Open vSwitch. Its methods fail the test on any error, so they belong in the test's own goroutine.
 type OVS struct {
@@ -32,6 +31,8 @@ type OVS struct {
 	datapath string // datapath_type of bridges: dummy, netdev or system
 	netns    string // path of the network namespace; "" for the test's own
 	nextVLAN int
+	far      map[string]string // the far ends of ports, by port; nil without Veths
+	runs     uint32            // of Send
 }
 
 // An Option changes how Start sets up the switch.
@@ -64,13 +65,13 @@ func Start(tb testing.TB, opts ...Option) *OVS {
 		tb.Fatalf("%s=%q: want system, or nothing", DatapathVariable, want)
 	}
 	if _, err := lookTool("ovs-vswitchd"); err != nil {
-		skip(tb, "open vswitch is not installed: apt-get install openvswitch-switch")
+		lack.Of(tb, "open vswitch is not installed: apt-get install openvswitch-switch")
 	}
 	if o.datapath != "dummy" && os.Geteuid() != 0 {
-		skip(tb, "this datapath of open vswitch needs root: "+o.datapath)
+		lack.Of(tb, "this datapath of open vswitch needs root: "+o.datapath)
 	}
 	if _, err := os.Stat(kernelModule); err != nil && o.datapath == "system" {
-		skip(tb, "the kernel's datapath is not loaded: modprobe openvswitch")
+		lack.Of(tb, "the kernel's datapath is not loaded: modprobe openvswitch")
 	}
 
 	// Not tb.TempDir: a unix socket's path holds at most 107 bytes.
@@ -97,15 +98,6 @@ func Start(tb testing.TB, opts ...Option) *OVS {
 	o.run("ovs-vsctl", "--no-wait", "init")
 	o.Vswitchd.Start()
 	return o
-}
-
-// skip skips a test for the lack of something, which is a failure in CI.
-func skip(tb testing.TB, reason string) {
-	tb.Helper()
-	if os.Getenv("CI") == "true" {
-		tb.Fatal(reason)
-	}
-	tb.Skip(reason)
 }
 
 // Vsctl runs ovs-vsctl, which waits until ovs-vswitchd has done what it says, and returns what it printed.
@@ -150,7 +142,7 @@ func (o *OVS) command(ctx context.Context, netns, name string, args ...string) *
 
 func (o *OVS) run(name string, args ...string) string {
 	o.tb.Helper()
-	ctx, cancel := context.WithTimeout(o.tb.Context(), hangLimit)
+	ctx, cancel := context.WithTimeout(o.tb.Context(), wait.Limit)
 	defer cancel()
 	cmd := o.command(ctx, "", name, args...)
 	var stderr bytes.Buffer

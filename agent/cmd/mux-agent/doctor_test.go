@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"net"
-	"net/http"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/sonic-mux/terraform-provider-mux/internal/agentproc"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // examineOVS runs doctor and returns what it printed and its exit code.
@@ -30,8 +30,7 @@ func TestDoctorOnOVS(t *testing.T) {
 	o := ovstest.Start(t)
 	muxes := o.AddMuxes("vms17-8", 4)
 	o.SetTestbedFlows(muxes...)
-	url := startServe(t, "serve", "--vm-set", "vms17-8", "--listen", "127.0.0.1:0", "--ovs-rundir", o.RunDir)
-	waitReady(t, url)
+	url := agentproc.StartReady(t, agentproc.Config{VMSet: "vms17-8", RunDir: o.RunDir}).URL
 
 	printed, code := examineOVS(t, o, "--endpoint", url)
 	want(t, printed,
@@ -46,13 +45,10 @@ func TestDoctorOnOVS(t *testing.T) {
 
 	o.Vsctl("set", "bridge", muxes[1].Bridge, "protocols=OpenFlow10,OpenFlow13")
 	o.Ofctl("add-flow", muxes[2].Bridge, "priority=7,arp,actions=drop")
-	hasForeign := func() bool {
+	wait.For(t, "the foreign flow is found", func() bool {
 		printed, code = examineOVS(t, o, "--endpoint", url)
 		return strings.Contains(printed, "foreign flow")
-	}
-	for deadline := time.Now().Add(hang); !hasForeign() && time.Now().Before(deadline); {
-		time.Sleep(20 * time.Millisecond)
-	}
+	})
 	want(t, printed,
 		`^WRONG  OVS bridges    mbr-vms17-8-1 exclude OpenFlow 1\.4 by their protocols$`,
 		`^ {22}→ ovs-vsctl clear bridge mbr-vms17-8-1 protocols, and so for each$`,
@@ -115,22 +111,6 @@ func want(t *testing.T, printed string, lines ...string) {
 	for _, line := range lines {
 		if !regexp.MustCompile("(?m)" + line).MatchString(printed) {
 			t.Errorf("no line like %q in:\n%s", line, printed)
-		}
-	}
-}
-
-func waitReady(t *testing.T, url string) {
-	t.Helper()
-	for deadline := time.Now().Add(hang); ; time.Sleep(10 * time.Millisecond) {
-		res, err := http.Get(url + "/readyz")
-		if err == nil {
-			_ = res.Body.Close()
-			if res.StatusCode == http.StatusOK {
-				return
-			}
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the agent is not ready")
 		}
 	}
 }

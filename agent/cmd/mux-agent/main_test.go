@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bufio"
-	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -15,15 +12,16 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/agentproc"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"mux-agent": main})
+	testscript.Main(agentproc.Main{M: m}, map[string]func(){"mux-agent": main})
 }
 
 // The command line by scripts: what it prints, and its exit codes.
@@ -102,50 +100,19 @@ func exitCodeCommand(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// hang is how long anything may take before the test fails.
-const hang = 30 * time.Second
-
-// startServe runs serve in process until the test ends and returns its URL.
-func startServe(t *testing.T, args ...string) string {
+// startSimulated runs the built agent on the simulated switch.
+func startSimulated(t *testing.T, args ...string) *agentproc.Agent {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	root := newRoot()
-	root.SetArgs(args)
-	out, in := io.Pipe()
-	root.SetOut(in)
-	root.SetErr(new(strings.Builder))
-	ended := make(chan error, 1)
-	go func() { ended <- root.ExecuteContext(ctx); _ = in.Close() }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("serve: %v", err)
-		}
-	})
-	lines := bufio.NewScanner(out)
-	if !lines.Scan() {
-		t.Fatal("serve ended without an address")
-	}
-	url, ok := strings.CutPrefix(lines.Text(), "mux-agent: listening on ")
-	if !ok {
-		t.Fatalf("serve printed %q", lines.Text())
-	}
-	return url
+	return agentproc.StartReady(t, agentproc.Config{VMSet: "vms6-1", Args: append([]string{"--driver", "simulated"}, args...)})
 }
 
 func TestLogFileIsMadeAnewWhenRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mux_simulator_8080.log")
-	url := startServe(t, "serve", "--driver", "simulated", "--vm-set", "vms6-1", "--listen", "127.0.0.1:0", "--log-file", path)
+	a := startSimulated(t, "--log-file", path)
 	log := func(message string) {
 		t.Helper()
-		var status int
-		for deadline := time.Now().Add(hang); status != http.StatusOK && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-			res, err := http.Post(url+"/mux/vms6-1/log", "application/json", strings.NewReader(`{"message":"`+message+`"}`))
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = res.Body.Close()
-			status = res.StatusCode
+		if code, text := a.Post("/mux/vms6-1/log", `{"message":"`+message+`"}`); code != http.StatusOK {
+			t.Fatalf("%d: %s", code, text)
 		}
 		text, err := os.ReadFile(path)
 		if err != nil || !strings.Contains(string(text), message) {
@@ -162,22 +129,15 @@ func TestLogFileIsMadeAnewWhenRemoved(t *testing.T) {
 // A log that was moved away is made anew, and the agent goes on.
 func TestHangupReloads(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.log")
-	startServe(t, "serve", "--driver", "simulated", "--vm-set", "vms6-1", "--listen", "127.0.0.1:0", "--log-file", path)
+	a := startSimulated(t, "--log-file", path)
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(hang); ; time.Sleep(5 * time.Millisecond) {
+	a.Signal(syscall.SIGHUP)
+	wait.For(t, "a new log that says so", func() bool {
 		text, err := os.ReadFile(path)
-		if err == nil && strings.Contains(string(text), "reloaded") {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the log says %q, %v", text, err)
-		}
-	}
+		return err == nil && strings.Contains(string(text), "reloaded")
+	})
 }
 
 func TestLegacyArguments(t *testing.T) {

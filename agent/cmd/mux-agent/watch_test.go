@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // watch tells what happens, also after the agent was away.
@@ -37,7 +38,7 @@ func TestWatch(t *testing.T) {
 					return
 				}
 				t.Logf("passed over %q", line)
-			case <-time.After(hang):
+			case <-time.After(wait.Limit):
 				t.Fatalf("no line like %q", want)
 			}
 		}

@@ -16,6 +16,8 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/simswitch"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/switchtest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/cabletest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -75,12 +77,8 @@ func (b *bench) wantMux(i int, state cable.State, flaps int, reason string) {
 	if reason != "" {
 		return
 	}
-	for _, side := range []cable.Side{cable.UpperToR, cable.LowerToR} {
-		got := slices.Contains(b.sw.Inject(s.Bridge, s.Ports[side.Role()].Name), s.Ports[cable.NIC].Name)
-		if want := side == state.Active && !state.Dropped.Has(cable.NIC); got != want {
-			b.Errorf("mux %d: a packet from %s reaches the NIC: %v, want %v", i, side, got, want)
-		}
-	}
+	m := cabletest.Mux{Bridge: s.Bridge, NIC: s.Ports[cable.NIC].Name, Upper: s.Ports[cable.Upper].Name, Lower: s.Ports[cable.Lower].Name}
+	cabletest.Switch(b.sw.Inject).Check(b, m, state.Active.String(), switchtest.Names(state.Dropped)...)
 }
 
 var (

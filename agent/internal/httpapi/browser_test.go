@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -13,18 +12,15 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+
+	"github.com/sonic-mux/terraform-provider-mux/internal/lack"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // startBrowser runs a headless Chromium until the test ends.
 func startBrowser(t testing.TB) context.Context {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skipf("the page is not tested: %v", err)
-	}
+	path := lack.Program(t, "chromium", "the page is not tested")
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path),
 		chromedp.UserDataDir(t.TempDir()),
@@ -99,7 +95,7 @@ func openTab(browser context.Context, t testing.TB, width, height int64) *tab {
 
 func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, hang)
+	ctx, cancel := context.WithTimeout(p.ctx, wait.Limit)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
 		p.fatal("%v", err)
@@ -125,12 +121,12 @@ func (p *tab) said() []string {
 // until waits for a JavaScript expression to be true.
 func (p *tab) until(what, expression string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(wait.Limit); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if is, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool]("Boolean("+expression+")")); err == nil && is {
 			return
 		}
 	}
-	p.fatal("not within %v: %s\nthe page says: %s", hang, what, p.eval("document.body.innerText.slice(0, 600)"))
+	p.fatal("not within %v: %s\nthe page says: %s", wait.Limit, what, p.eval("document.body.innerText.slice(0, 600)"))
 }
 
 func (p *tab) eval(expression string) string {

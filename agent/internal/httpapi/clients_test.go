@@ -18,6 +18,7 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/httpapi"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/simswitch"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // raw sends bytes on a new connection and returns the first answer that is not 100 Continue.
@@ -28,7 +29,7 @@ func raw(t *testing.T, url, request string) answer {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(hang)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(wait.Limit)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, request); err != nil {
@@ -219,11 +220,7 @@ func newHandler(t testing.TB) http.Handler {
 			t.Errorf("engine: %v", err)
 		}
 	})
-	for deadline := time.Now().Add(hang); e.Ready() != nil; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal(e.Ready())
-		}
-	}
+	wait.For(t, "the engine is ready", func() bool { return e.Ready() == nil })
 	return httpapi.New(httpapi.Config{Engines: []*engine.Engine{e}, Log: log})
 }
 

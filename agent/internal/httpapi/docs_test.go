@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
-	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 )
 
 // docs is the description of the API, with examples.
@@ -64,19 +63,5 @@ func runExample(t *testing.T, a *agenttest.Agent, command, want string) {
 	pattern := regexp.MustCompile(`(?s)^` + strings.ReplaceAll(quoted, "…", ".*") + `$`)
 	if !pattern.MatchString(got) {
 		t.Errorf("%s\ngot  %s\nwant %s", command, got, want)
-	}
-}
-
-// Every error code is in the documentation's table.
-func TestErrorCodesOfTheDocumentation(t *testing.T) {
-	text, err := os.ReadFile(docs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	codes := loadOpenAPI(t, api.OpenAPI).Components.Headers["ErrorCode"].Value.Schema.Value.Enum
-	for _, code := range codes {
-		if !strings.Contains(string(text), "`"+code.(string)+"`") {
-			t.Errorf("%s does not know the code %s", docs, code)
-		}
 	}
 }

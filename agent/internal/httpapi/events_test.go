@@ -13,10 +13,8 @@ import (
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
-
-// hang is how long anything may take before a test fails.
-const hang = 30 * time.Second
 
 // A sse is one server-sent event.
 type sse struct{ id, event, data string }
@@ -78,8 +76,8 @@ func next(t *testing.T, events <-chan sse) sse {
 			t.Fatal("the stream has ended")
 		}
 		return ev
-	case <-time.After(hang):
-		t.Fatalf("no event within %v", hang)
+	case <-time.After(wait.Limit):
+		t.Fatalf("no event within %v", wait.Limit)
 	}
 	return sse{}
 }
@@ -151,7 +149,7 @@ func TestEventStreamsDoNotKeepTheAgentFromStopping(t *testing.T) {
 
 func TestHeadOfTheEventStreamEnds(t *testing.T) {
 	a := agenttest.Start(t, agenttest.Ports(1))
-	client := http.Client{Timeout: hang}
+	client := http.Client{Timeout: wait.Limit}
 	defer client.CloseIdleConnections()
 	for range 2 { // the second on the connection of the first
 		res, err := client.Head(a.URL + "/mux/vms17-8/events")
@@ -224,7 +222,7 @@ func TestWaitForASide(t *testing.T) {
 	for range waiters {
 		go func() { answers <- call(t, "GET", url+"?active_side=lower_tor&wait=30s", "") }()
 	}
-	time.Sleep(50 * time.Millisecond) // most of them wait by now; none depends on it
+	wait.For(t, "all have arrived", func() bool { return connections(t, a.URL) > waiters })
 	call(t, "POST", url, `{"active_side":"lower_tor"}`)
 	for range waiters {
 		select {
@@ -232,7 +230,7 @@ func TestWaitForASide(t *testing.T) {
 			if got.status != 200 || !strings.Contains(got.body, `"active_side":"lower_tor"`) {
 				t.Errorf("waiter: %+v", got)
 			}
-		case <-time.After(hang):
+		case <-time.After(wait.Limit):
 			t.Fatal("a waiter was not answered")
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // rawStream subscribes by hand, with a small buffer for what is not read.
@@ -53,13 +54,7 @@ func TestSlowReadersAreCutOff(t *testing.T) {
 		}
 		time.Sleep(25 * time.Millisecond) // streams write at most every 20 ms
 	}
-	deadline := time.Now().Add(hang)
-	for open := connections(t, a.URL); open > before; open = connections(t, a.URL) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d connections are open, there were %d before the slow reader's", open, before)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	wait.For(t, "the slow reader's connection is closed", func() bool { return connections(t, a.URL) <= before })
 	events := stream(t, a.URL, "")
 	next(t, events)
 	call(t, "POST", a.URL+"/mux/vms17-8/7", `{"active_side":"toggle"}`)
@@ -94,7 +89,7 @@ func TestAThousandSubscribers(t *testing.T) {
 	ready.Add(readers)
 	for range readers {
 		conn := rawStream(t, a.URL)
-		_ = conn.SetReadDeadline(time.Now().Add(hang))
+		_ = conn.SetReadDeadline(time.Now().Add(wait.Limit))
 		done.Go(func() {
 			said := sync.OnceFunc(ready.Done)
 			defer said()

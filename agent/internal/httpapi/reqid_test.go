@@ -3,10 +3,10 @@ package httpapi_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 const toggleBody = `{"active_side":"toggle"}`
@@ -60,16 +60,16 @@ func TestARepeatWaitsForTheFirst(t *testing.T) {
 	for range 4 {
 		go func() { answers <- call(t, "POST", a.URL+"/mux/vms17-8/0?reqId=a", toggleBody) }()
 	}
-	time.Sleep(100 * time.Millisecond) // they are under way by now, and if not the test is merely easier
+	a.WaitAsked()
+	wait.For(t, "all four have arrived", func() bool { return connections(t, a.URL) > 4 })
+	if len(answers) > 0 {
+		t.Errorf("a repeat was answered before the first call: %+v", <-answers)
+	}
 	resume()
 	for range 4 {
-		select {
-		case got := <-answers:
-			if got.status != 200 || !strings.Contains(got.body, `"active_side":"lower_tor"`) || !strings.Contains(got.body, `"flap_counter":1`) {
-				t.Errorf("got %d %s", got.status, got.body)
-			}
-		case <-time.After(hang):
-			t.Fatal("a repeat was not answered")
+		got := wait.Receive(t, "the answer of a repeat", answers)
+		if got.status != 200 || !strings.Contains(got.body, `"active_side":"lower_tor"`) || !strings.Contains(got.body, `"flap_counter":1`) {
+			t.Errorf("got %d %s", got.status, got.body)
 		}
 	}
 }

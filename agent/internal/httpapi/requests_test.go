@@ -9,12 +9,13 @@ import (
 	"time"
 )
 
-func callOf(text string) [sha256.Size]byte { return sha256.Sum256([]byte(text)) }
+// sameCall is the call of all of these requests.
+func sameCall() [sha256.Size]byte { return sha256.Sum256([]byte("x")) }
 
 // finish runs a call to its end, and reports whether it had been answered before.
 func finish(t *testing.T, p *requests, id string, answer []byte) (answered bool) {
 	t.Helper()
-	q, answered, err := p.begin(context.Background(), id, callOf("x"))
+	q, answered, err := p.begin(context.Background(), id, sameCall())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func TestReqIDsAreForgottenAfterTenMinutes(t *testing.T) {
 
 func TestMemoryOfReqIDsIsBounded(t *testing.T) {
 	p := newRequests()
-	running, _, err := p.begin(t.Context(), "running", callOf("x"))
+	running, _, err := p.begin(t.Context(), "running", sameCall())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,4 +62,37 @@ func TestMemoryOfReqIDsIsBounded(t *testing.T) {
 	if p.running["running"] != running {
 		t.Error("a call under way was forgotten")
 	}
+}
+
+// A repeat neither runs beside the first call nor is answered before it, and gets its answer.
+func TestRepeatsWaitForTheCallUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newRequests()
+		first, _, err := p.begin(t.Context(), "a", sameCall())
+		if err != nil {
+			t.Fatal(err)
+		}
+		const repeats = 3
+		answers := make(chan string, repeats)
+		for range repeats {
+			go func() {
+				q, answered, err := p.begin(t.Context(), "a", sameCall())
+				if err != nil || !answered {
+					answers <- fmt.Sprintf("answered %v, %v", answered, err)
+					return
+				}
+				answers <- string(q.body)
+			}()
+		}
+		synctest.Wait()
+		if len(answers) > 0 {
+			t.Fatalf("%d repeats did not wait: %s", len(answers), <-answers)
+		}
+		p.end("a", first, []byte("first"))
+		for range repeats {
+			if got := <-answers; got != "first" {
+				t.Errorf("a repeat got %s", got)
+			}
+		}
+	})
 }

@@ -131,6 +131,13 @@ func (s *Switch) Stall() (resume func()) {
 	}
 }
 
+// Waiting returns how many calls of Apply wait for a switch that hangs.
+func (s *Switch) Waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.late)
+}
+
 // Inject sends a packet with no special header into a port, and returns the names of the ports where it comes out, in
 // order of the name. A packet that OVS would bridge as a switch (NORMAL) floods.
 func (s *Switch) Inject(name, port string) []string {

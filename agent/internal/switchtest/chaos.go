@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // Faults are what a Chaos does to a switch beyond what Hands do.
@@ -183,7 +183,7 @@ func (c *chaos) call(i int) {
 func (c *chaos) quiet() {
 	c.Helper()
 	var why string
-	for deadline := time.Now().Add(hang); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(wait.Limit); ; time.Sleep(10 * time.Millisecond) {
 		if why = c.lie(); why == "" {
 			break
 		}
@@ -201,7 +201,7 @@ func (c *chaos) lie() string {
 		if s == nil {
 			return fmt.Sprintf("mux %d is not served", i)
 		}
-		ctx, cancel := context.WithTimeout(c.Context(), hang)
+		ctx, cancel := context.WithTimeout(c.Context(), wait.Limit)
 		sight, err := c.sw.Read(ctx, bridgeName(i))
 		cancel()
 		if err != nil || sight.Err != nil || sight.Rejected != "" || sight.Flushed || sight.Mux != s.Mux {
@@ -213,10 +213,8 @@ func (c *chaos) lie() string {
 		if s.Reason != "" {
 			continue
 		}
-		for from, want := range packets(i, s.State) {
-			if got := c.hands.Packet(c, bridgeName(i), from); !slices.Equal(got, want) {
-				return fmt.Sprintf("mux %d: %v, but a packet from %s comes out at %v", i, s.State, from, got)
-			}
+		if astray := c.packets().Astray(muxOf(i), s.State.Active.String(), Names(s.State.Dropped)...); astray != "" {
+			return fmt.Sprintf("mux %d: %s", i, astray)
 		}
 	}
 	return ""

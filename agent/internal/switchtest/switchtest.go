@@ -19,6 +19,8 @@ import (
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
+	"github.com/sonic-mux/terraform-provider-mux/internal/cabletest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // VMSet is the vm_set that the switch under test serves.
@@ -41,9 +43,6 @@ type Hands interface {
 	// Packet sends a packet into a port and returns the names of the ports where it comes out, sorted.
 	Packet(t testing.TB, bridge, from string) []string
 }
-
-// hang is how long anything may take before the test fails.
-const hang = 30 * time.Second
 
 // Run runs the suite. start returns a fresh switch for VMSet without any bridge; it is called once for each part.
 func Run(t *testing.T, start func(t *testing.T) (engine.Switch, Hands)) {
@@ -90,7 +89,7 @@ func (s *suite) addMux(i int) {
 
 func (s *suite) mustDiscover() map[string]cable.Sight {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), hang)
+	ctx, cancel := context.WithTimeout(s.Context(), wait.Limit)
 	defer cancel()
 	sights, err := s.sw.Discover(ctx)
 	if err != nil {
@@ -108,7 +107,7 @@ func (s *suite) mustDiscover() map[string]cable.Sight {
 
 func (s *suite) mustRead(bridge string) cable.Sight {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), hang)
+	ctx, cancel := context.WithTimeout(s.Context(), wait.Limit)
 	defer cancel()
 	sight, err := s.sw.Read(ctx, bridge)
 	if err = errors.Join(err, sight.Err); err != nil {
@@ -136,8 +135,8 @@ func (s *suite) apply(updates ...cable.Update) []error {
 	go func() { waiting.Wait(); close(answered) }()
 	select {
 	case <-answered:
-	case <-time.After(hang):
-		s.Fatalf("some of %d updates were not answered within %v", len(updates), hang)
+	case <-time.After(wait.Limit):
+		s.Fatalf("some of %d updates were not answered within %v", len(updates), wait.Limit)
 	}
 	return errs
 }
@@ -145,33 +144,25 @@ func (s *suite) apply(updates ...cable.Update) []error {
 // wantPackets asks where packets from all three ports of mux i go, for a state.
 func (s *suite) wantPackets(i int, state cable.State) {
 	s.Helper()
-	want := packets(i, state)
-	got := map[string][]string{}
-	for from := range want {
-		got[from] = append([]string{}, s.hands.Packet(s, bridgeName(i), from)...)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		s.Errorf("%s, %v: packets by the port where they enter (-want +got):\n%s", bridgeName(i), state, diff)
-	}
+	s.packets().Check(s, muxOf(i), state.Active.String(), Names(state.Dropped)...)
 }
 
-// packets returns the names of the ports where packets come out in a state of mux i, by the port where they enter.
-func packets(i int, state cable.State) map[string][]string {
-	down := []string{}
-	if !state.Dropped.Has(cable.NIC) {
-		down = append(down, nicName(i))
+// packets sends packets into the switch under test.
+func (s *suite) packets() cabletest.Switch {
+	return func(bridge, from string) []string { return s.hands.Packet(s, bridge, from) }
+}
+
+func muxOf(i int) cabletest.Mux {
+	return cabletest.Mux{Bridge: bridgeName(i), NIC: nicName(i), Upper: upperName(i), Lower: lowerName(i)}
+}
+
+// Names returns the members of a set as the API names them, which is how package cabletest wants what is dropped.
+func Names(set cable.Roles) []string {
+	var names []string
+	for _, r := range set.List() {
+		names = append(names, r.String())
 	}
-	up := []string{}
-	for role, name := range map[cable.Role]string{cable.Upper: upperName(i), cable.Lower: lowerName(i)} {
-		if !state.Dropped.Has(role) {
-			up = append(up, name)
-		}
-	}
-	slices.Sort(up)
-	if state.Active == cable.LowerToR {
-		return map[string][]string{nicName(i): up, lowerName(i): down, upperName(i): {}}
-	}
-	return map[string][]string{nicName(i): up, upperName(i): down, lowerName(i): {}}
+	return names
 }
 
 func states() []cable.State {
@@ -322,7 +313,7 @@ func (s *suite) watch() {
 	}()
 	waitFor := func(what string, bridge string, ok func(cable.Sight) bool) {
 		s.Helper()
-		for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(wait.Limit); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 			mu.Lock()
 			sight, seen := last[bridge]
 			mu.Unlock()
@@ -332,7 +323,7 @@ func (s *suite) watch() {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		s.Fatalf("%s was not seen within %v; last: %+v", what, hang, last[bridge])
+		s.Fatalf("%s was not seen within %v; last: %+v", what, wait.Limit, last[bridge])
 	}
 	s.hands.AddFlow(s, bridgeName(0), 0, lowerName(0), nicName(0))
 	waitFor("a flow added by hand", bridgeName(0), func(sight cable.Sight) bool {
@@ -350,7 +341,7 @@ func (s *suite) watch() {
 		if err != nil {
 			s.Errorf("Watch: %v", err)
 		}
-	case <-time.After(hang):
+	case <-time.After(wait.Limit):
 		s.Fatal("Watch did not end with its context")
 	}
 }
@@ -372,7 +363,7 @@ func (s *suite) startEngine(timeout time.Duration) *engine.Engine {
 			s.Errorf("engine: %v", err)
 		}
 	})
-	for deadline := time.Now().Add(hang); e.Ready() != nil; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(wait.Limit); e.Ready() != nil; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.Fatalf("engine is not ready: %v", e.Ready())
 		}
@@ -386,7 +377,7 @@ func (s *suite) engine() {
 	s.addMux(2)
 	s.hands.DelFlows(s, bridgeName(2))
 	s.hands.AddFlow(s, bridgeName(2), 0, lowerName(2), nicName(2)) // lower active, upstream gone: side kept, repaired
-	e := s.startEngine(hang)
+	e := s.startEngine(wait.Limit)
 	s.wantPackets(0, cable.State{})
 	s.wantPackets(1, cable.State{})
 	s.wantPackets(2, cable.State{Active: cable.LowerToR})
@@ -438,7 +429,7 @@ func (s *suite) engineConcurrent() {
 	for i := range n {
 		s.addMux(i)
 	}
-	e := s.startEngine(hang)
+	e := s.startEngine(wait.Limit)
 	toggle := map[int]cable.Change{}
 	for i := range n {
 		toggle[i] = cable.Change{Move: cable.MoveToggle}

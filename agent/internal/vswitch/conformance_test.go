@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
@@ -15,18 +14,19 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch/ofctl"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch/openflow"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	overOpenFlow := func(t *testing.T, runDir string) vswitch.Conn {
-		pool := openflow.NewPool(openflow.Config{Dir: runDir, Timeout: hangLimit})
+		pool := openflow.NewPool(openflow.Config{Dir: runDir, Timeout: wait.Limit})
 		t.Cleanup(pool.Close)
 		return pool
 	}
 	for name, conn := range map[string]func(t *testing.T, runDir string) vswitch.Conn{
 		"ofctl": func(_ *testing.T, runDir string) vswitch.Conn {
-			return ofctl.New(ofctl.Config{RunDir: runDir, Timeout: hangLimit})
+			return ofctl.New(ofctl.Config{RunDir: runDir, Timeout: wait.Limit})
 		},
 		"openflow": overOpenFlow,
 		"polled":   overOpenFlow,
@@ -145,9 +145,5 @@ func TestEngineAdoptsALateBridge(t *testing.T) {
 
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(hangLimit); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
+	wait.For(t, what, ok)
 }

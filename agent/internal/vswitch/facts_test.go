@@ -11,11 +11,12 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch/openflow"
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // openFlow is a Config with the native client.
 func openFlow(t *testing.T, o *ovstest.OVS) func(*vswitch.Config) {
-	pool := openflow.NewPool(openflow.Config{Dir: o.RunDir, Timeout: hangLimit})
+	pool := openflow.NewPool(openflow.Config{Dir: o.RunDir, Timeout: wait.Limit})
 	t.Cleanup(pool.Close)
 	return func(cfg *vswitch.Config) { cfg.Conn = pool }
 }

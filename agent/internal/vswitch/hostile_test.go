@@ -4,18 +4,16 @@ import (
 	"bytes"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // serve listens at path and has everybody who comes be sent something without end, until stop.
@@ -56,7 +54,7 @@ func serveEndless(t *testing.T, path, start, more string) (stop func()) {
 // cost is what the process has used so far: the most memory in MB, and time of a core.
 func (p *process) cost() (megabytes int, cpu time.Duration) {
 	p.t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -66,7 +64,7 @@ func (p *process) cost() (megabytes int, cpu time.Duration) {
 			megabytes = kilobytes >> 10
 		}
 	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -94,15 +92,11 @@ func TestTruthWithHostilePeers(t *testing.T) {
 			o := ovstest.Start(t)
 			muxes := o.AddMuxes(vmSet, 2)
 			p := newProcess(t, o, muxes, way{}, 0)
-			p.waitReady()
+			p.WaitReady()
 			o.Server.Stop()
 			socket := filepath.Join(o.RunDir, "db.sock")
 			stop := serveEndless(t, socket, peer.start, peer.more)
-			waitFor(t, "the agent says that it can't read", func() bool {
-				var s api.Status
-				code, _ := p.get(api.PortPath(vmSet, 0), &s)
-				return code == http.StatusOK && !s.Healthy
-			})
+			wait.For(t, "the agent says that it can't read", func() bool { return !p.Status(0).Healthy })
 			_, before := p.cost()
 			watched := 3 * time.Second
 			time.Sleep(watched)
@@ -116,21 +110,14 @@ func TestTruthWithHostilePeers(t *testing.T) {
 			t.Logf("%d MB, %v of a core in %v", megabytes, after-before, watched)
 			stop()
 			o.Server.Start()
-			waitFor(t, "the agent serves again", func() bool {
-				var s api.Status
-				code, _ := p.get(api.PortPath(vmSet, 0), &s)
-				return code == http.StatusOK && s.Healthy
-			})
+			wait.For(t, "the agent serves again", func() bool { return p.Status(0).Healthy && p.Status(1).Healthy })
 			p.checkTruth()
 
 			o.Server.Stop()
 			defer serveEndless(t, socket, peer.start, peer.more)()
 			time.Sleep(100 * time.Millisecond)
 			told := time.Now()
-			_ = p.cmd.Process.Signal(syscall.SIGTERM)
-			if err := <-p.ended; err != nil {
-				t.Errorf("after SIGTERM the agent ended with %v", err)
-			}
+			p.Stop()
 			if took := time.Since(told); took > 5*time.Second {
 				t.Errorf("it took the agent %v to end", took)
 			}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,26 +13,24 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/switchtest"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch/ofctl"
+	"github.com/sonic-mux/terraform-provider-mux/internal/agentproc"
+	"github.com/sonic-mux/terraform-provider-mux/internal/cabletest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/lack"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		removeAgent()
-		os.Exit(code)
-	}))
+	goleak.VerifyTestMain(agentproc.Main{M: m})
 }
 
 const vmSet = "vms17-8"
-
-// hangLimit ends a test that would hang. Nothing waits for it to pass.
-const hangLimit = time.Minute
 
 func newSwitch(t testing.TB, o *ovstest.OVS, change ...func(*vswitch.Config)) *vswitch.Switch {
 	t.Helper()
@@ -55,8 +52,8 @@ func config(t testing.TB, runDir string, change ...func(*vswitch.Config)) vswitc
 		t.Fatal(err)
 	}
 	cfg := vswitch.Config{
-		RunDir: runDir, Names: names, Conn: ofctl.New(ofctl.Config{RunDir: runDir, Timeout: hangLimit}),
-		Timeout: hangLimit, PollInterval: 20 * time.Millisecond, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		RunDir: runDir, Names: names, Conn: ofctl.New(ofctl.Config{RunDir: runDir, Timeout: wait.Limit}),
+		Timeout: wait.Limit, PollInterval: 20 * time.Millisecond, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	for _, c := range change {
 		c(&cfg)
@@ -108,7 +105,7 @@ func apply(t *testing.T, s *vswitch.Switch, updates ...cable.Update) []error {
 		select {
 		case a := <-answers:
 			errs[a.i] = a.err
-		case <-time.After(hangLimit):
+		case <-time.After(wait.Limit):
 			t.Fatal("an update was never answered")
 		}
 	}
@@ -126,22 +123,7 @@ func settle(t *testing.T, s *vswitch.Switch, m cable.Mux, state cable.State) {
 // checkCable asks the switch where packets go.
 func checkCable(t *testing.T, o *ovstest.OVS, m ovstest.Mux, want cable.State) {
 	t.Helper()
-	way := map[string][]string{}
-	for _, r := range []cable.Role{cable.Upper, cable.Lower} {
-		if !want.Dropped.Has(r) {
-			way[m.NIC] = append(way[m.NIC], map[cable.Role]string{cable.Upper: m.Upper, cable.Lower: m.Lower}[r])
-		}
-	}
-	if !want.Dropped.Has(cable.NIC) {
-		way[map[cable.Side]string{cable.UpperToR: m.Upper, cable.LowerToR: m.Lower}[want.Active]] = []string{m.NIC}
-	}
-	for _, in := range []string{m.NIC, m.Upper, m.Lower} {
-		got := o.Trace(m.Bridge, in)
-		slices.Sort(way[in])
-		if diff := cmp.Diff(way[in], got, cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("%s is to be %v: a packet from %s comes out (-want +got):\n%s", m.Bridge, want, in, diff)
-		}
-	}
+	cabletest.Switch(o.Trace).Check(t, m, want.Active.String(), switchtest.Names(want.Dropped)...)
 }
 
 func TestDiscoverAdoptsWhatStands(t *testing.T) {
@@ -457,9 +439,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	})
 	t.Run("no permission", func(t *testing.T) {
 		t.Parallel()
-		if os.Geteuid() != 0 {
-			t.Skip("another user's rights can be tried by root only")
-		}
+		lack.Root(t, "another user's rights are tried")
 		o := ovstest.Start(t)
 		// The rights of a thread alone, since a process that gave up root could not end the switch.
 		runtime.LockOSThread()
@@ -494,7 +474,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 
 func checkDiscoverError(t *testing.T, s *vswitch.Switch, words ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), hangLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit)
 	defer cancel()
 	sights, err := s.Discover(ctx)
 	if err == nil || ctx.Err() != nil {

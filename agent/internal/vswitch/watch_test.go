@@ -10,10 +10,11 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // watch starts a Watch that ends with the test. The function it returns waits for a sight that fits.
-func watch(t *testing.T, s *vswitch.Switch) (wait func(what string, fits func(cable.Sight) bool) cable.Sight) {
+func watch(t *testing.T, s *vswitch.Switch) (see func(what string, fits func(cable.Sight) bool) cable.Sight) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	sights := make(chan cable.Sight, 1000)
@@ -27,7 +28,7 @@ func watch(t *testing.T, s *vswitch.Switch) (wait func(what string, fits func(ca
 	})
 	return func(what string, fits func(cable.Sight) bool) cable.Sight {
 		t.Helper()
-		timeout := time.After(hangLimit)
+		timeout := time.After(wait.Limit)
 		for {
 			select {
 			case sight := <-sights:

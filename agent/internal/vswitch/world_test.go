@@ -11,9 +11,12 @@ import (
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/switchtest"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch/openflow"
+	"github.com/sonic-mux/terraform-provider-mux/internal/cabletest"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // A world is an engine on a real Open vSwitch.
@@ -58,7 +61,7 @@ func newWorld(t *testing.T, by way, n int) *world {
 func startEngine(t *testing.T, o *ovstest.OVS, by way) (e *engine.Engine, stop func()) {
 	t.Helper()
 	if by.timeout == 0 {
-		by.timeout = hangLimit
+		by.timeout = wait.Limit
 	}
 	pool := openflow.NewPool(openflow.Config{Dir: o.RunDir, Timeout: by.timeout})
 	cfg := config(t, o.RunDir, func(cfg *vswitch.Config) {
@@ -107,7 +110,7 @@ func (w *world) mustDo(i int, c cable.Change) {
 func (w *world) settles(i int, want cable.State, reason string) {
 	w.Helper()
 	var last string
-	for deadline := time.Now().Add(hangLimit); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(wait.Limit); ; time.Sleep(5 * time.Millisecond) {
 		s := w.Snapshot(i)
 		last = "not served"
 		if s != nil {
@@ -127,28 +130,7 @@ func (w *world) settles(i int, want cable.State, reason string) {
 
 // goesSo reports whether packets go as in a state.
 func (w *world) goesSo(i int, want cable.State) bool {
-	m := w.muxes[i]
-	for in, out := range goes(m, want) {
-		if !slices.Equal(w.o.Trace(m.Bridge, in), out) {
-			return false
-		}
-	}
-	return true
-}
-
-// goes returns where packets come out in a state, by the port where they enter.
-func goes(m ovstest.Mux, s cable.State) map[string][]string {
-	out := map[string][]string{m.NIC: {}, m.Upper: {}, m.Lower: {}}
-	for role, name := range map[cable.Role]string{cable.Upper: m.Upper, cable.Lower: m.Lower} {
-		if !s.Dropped.Has(role) {
-			out[m.NIC] = append(out[m.NIC], name)
-		}
-	}
-	slices.Sort(out[m.NIC])
-	if !s.Dropped.Has(cable.NIC) {
-		out[map[cable.Side]string{cable.UpperToR: m.Upper, cable.LowerToR: m.Lower}[s.Active]] = []string{m.NIC}
-	}
-	return out
+	return cabletest.Switch(w.o.Trace).Astray(w.muxes[i], want.Active.String(), switchtest.Names(want.Dropped)...) == ""
 }
 
 // causes returns the causes of the events of mux i after the first n.

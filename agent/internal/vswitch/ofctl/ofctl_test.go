@@ -16,11 +16,10 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch/ofctl"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-const hangLimit = time.Minute
 
 // fakeOfctl puts a shell script in the place of ovs-ofctl. $dir is a folder of its own.
 func fakeOfctl(t *testing.T, script string) (dir string) {
@@ -47,7 +46,7 @@ func apply(t *testing.T, c *ofctl.Client, updates ...cable.Update) []error {
 		select {
 		case a := <-answers:
 			errs[a.i] = a.err
-		case <-time.After(hangLimit):
+		case <-time.After(wait.Limit):
 			t.Fatal("an update was never answered")
 		}
 	}
@@ -139,7 +138,7 @@ func TestFailures(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			fakeOfctl(t, tt.script)
-			c := ofctl.New(ofctl.Config{Timeout: hangLimit})
+			c := ofctl.New(ofctl.Config{Timeout: wait.Limit})
 			check := func(err error, want want) {
 				t.Helper()
 				failed, ok := err.(*cable.SwitchError)
@@ -214,7 +213,7 @@ func TestFlowsEndsWithItsContext(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	_, err := ofctl.New(ofctl.Config{Timeout: hangLimit}).Flows(ctx, "br")
+	_, err := ofctl.New(ofctl.Config{Timeout: wait.Limit}).Flows(ctx, "br")
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
@@ -233,7 +232,7 @@ func TestProcessesAreLimited(t *testing.T) {
 	for i := range updates {
 		updates[i] = cable.Update{Bridge: "br", Want: upper}
 	}
-	for _, err := range apply(t, ofctl.New(ofctl.Config{Timeout: hangLimit, Processes: 4}), updates...) {
+	for _, err := range apply(t, ofctl.New(ofctl.Config{Timeout: wait.Limit, Processes: 4}), updates...) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +252,7 @@ func TestProcessesAreLimited(t *testing.T) {
 func TestReadsWhatOthersWrote(t *testing.T) {
 	o := ovstest.Start(t)
 	m := o.AddMux("br", "mu0", "u", "l")
-	c := ofctl.New(ofctl.Config{RunDir: o.RunDir, Timeout: hangLimit})
+	c := ofctl.New(ofctl.Config{RunDir: o.RunDir, Timeout: wait.Limit})
 	check := func(want ...cable.Flow) {
 		t.Helper()
 		got, err := c.Flows(t.Context(), "br")

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 func TestDialToABridgeOfOtherVersions(t *testing.T) {
@@ -34,7 +35,7 @@ func TestDialToABridgeOfOtherVersions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := (&peer{hello: hello}).start(t)
-			_, err := Dial(hang(t), p.path)
+			_, err := Dial(wait.Context(t), p.path)
 			var excluded *VersionError
 			if !errors.As(err, &excluded) || !strings.Contains(err.Error(), "ovs-vsctl clear bridge br0 protocols") {
 				t.Errorf("error %v, want one with the command that mends it", err)
@@ -48,7 +49,7 @@ func TestDialToABridgeOfOtherVersions(t *testing.T) {
 		"bad element": {6, typeHello, 0, 12, 0, 0, 0, 9, 0, 1, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := (&peer{hello: hello}).start(t).dial().Barrier(hang(t)); err != nil {
+			if err := (&peer{hello: hello}).start(t).dial().Barrier(wait.Context(t)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -109,7 +110,7 @@ func TestDialWaitsForAPlaceInTheQueue(t *testing.T) {
 	}
 	connected := make(chan error, 1)
 	go func() {
-		sock, err := connect(hang(t), p.path)
+		sock, err := connect(wait.Context(t), p.path)
 		if err == nil {
 			sock.Close()
 		}
@@ -168,7 +169,7 @@ func TestSplitAnswer(t *testing.T) {
 		}
 		return true
 	}}).start(t)
-	got, err := p.dial().Flows(hang(t))
+	got, err := p.dial().Flows(wait.Context(t))
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("error %v, flows (-want +got):\n%s", err, diff)
 	}
@@ -182,14 +183,14 @@ func TestLongAndBrokenAnswers(t *testing.T) {
 	}
 	p := (&peer{flows: flows}).start(t)
 	c := p.dial()
-	got, err := c.Flows(hang(t))
+	got, err := c.Flows(wait.Context(t))
 	if diff := cmp.Diff(flows, got); diff != "" || err != nil {
 		t.Errorf("error %v, flows (-want +got):\n%s", err, diff)
 	}
-	if _, err := c.Ports(hang(t), false); err == nil { // the peer sends flow statistics for anything
+	if _, err := c.Ports(wait.Context(t), false); err == nil { // the peer sends flow statistics for anything
 		t.Error("flow statistics passed for port descriptions")
 	}
-	if err := c.Barrier(hang(t)); err != nil {
+	if err := c.Barrier(wait.Context(t)); err != nil {
 		t.Errorf("the connection is gone: %v", err)
 	}
 }
@@ -212,7 +213,7 @@ func TestEndlessAnswer(t *testing.T) {
 		}
 	}}).start(t)
 	c := p.dial()
-	if flows, err := c.Flows(hang(t)); !errors.Is(err, errEndless) {
+	if flows, err := c.Flows(wait.Context(t)); !errors.Is(err, errEndless) {
 		t.Errorf("%d flows, error %v; want %v", len(flows), err, errEndless)
 	}
 	if c.Alive() {
@@ -231,7 +232,7 @@ func TestGarbageEndsTheConnection(t *testing.T) {
 			p.mu.Lock()
 			p.conns[0].Write(garbage)
 			p.mu.Unlock()
-			for c.Barrier(hang(t)) == nil { // answered before the garbage was seen
+			for c.Barrier(wait.Context(t)) == nil { // answered before the garbage was seen
 			}
 			if c.Alive() {
 				t.Error("the connection lives on")
@@ -253,7 +254,7 @@ func TestUnreadSocket(t *testing.T) {
 	c := p.dial()
 	asked := make(chan error, 1)
 	go func() {
-		_, err := c.Flows(hang(t))
+		_, err := c.Flows(wait.Context(t))
 		asked <- err
 	}()
 	receive(t, stuck)
@@ -263,7 +264,7 @@ func TestUnreadSocket(t *testing.T) {
 	sent := 0
 	var err error
 	for err == nil && sent < cap(answers) {
-		if err = c.Start(u, time.Now().Add(hangLimit), func(err error) { answers <- err }); err == nil {
+		if err = c.Start(u, time.Now().Add(wait.Limit), func(err error) { answers <- err }); err == nil {
 			sent++
 		}
 	}
@@ -287,7 +288,7 @@ func TestCloseAnswersWhoeverWaits(t *testing.T) {
 	}}).start(t)
 	c := p.dial()
 	answers := make(chan error, 1)
-	if err := c.Start(cable.Update{Want: [2]cable.Flow{cable.NewFlow(1), cable.NewFlow(2)}}, time.Now().Add(hangLimit), func(err error) { answers <- err }); err != nil {
+	if err := c.Start(cable.Update{Want: [2]cable.Flow{cable.NewFlow(1), cable.NewFlow(2)}}, time.Now().Add(wait.Limit), func(err error) { answers <- err }); err != nil {
 		t.Fatal(err)
 	}
 	c.Close()

@@ -2,7 +2,6 @@ package openflow
 
 import (
 	"encoding/hex"
-	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -12,18 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/internal/lack"
 )
 
 // ofpPrint returns what Open vSwitch's own decoder reads in a message.
 func ofpPrint(t *testing.T, b []byte) string {
 	t.Helper()
-	path, err := exec.LookPath("ovs-ofctl")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip("ovs-ofctl is not installed: apt-get install openvswitch-switch")
-	}
+	path := lack.Program(t, "ovs-ofctl", "apt-get install openvswitch-switch")
 	out, err := exec.CommandContext(t.Context(), path, "ofp-print", hex.EncodeToString(b)).CombinedOutput()
 	if err != nil {
 		t.Fatalf("ovs-ofctl ofp-print: %v\n%s", err, out)

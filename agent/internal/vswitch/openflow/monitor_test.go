@@ -14,6 +14,7 @@ import (
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // follow follows a bridge until the test ends, and returns what counts the calls.
@@ -43,7 +44,7 @@ func tells(t *testing.T, o *ovstest.OVS, p *Pool, bridge string) bool {
 	if err != nil {
 		t.Fatalf("what version is %q?", version)
 	}
-	got, err := p.tells(hang(t), bridge)
+	got, err := p.tells(wait.Context(t), bridge)
 	if err != nil || got != (n >= 3) {
 		t.Fatalf("tells = %v, error %v; this is %s", got, err, version)
 	}
@@ -53,7 +54,7 @@ func tells(t *testing.T, o *ovstest.OVS, p *Pool, bridge string) bool {
 // waitMore waits until there were more calls than before, and returns how many there are then.
 func waitMore(t *testing.T, what string, told *atomic.Int64, before int64) int64 {
 	t.Helper()
-	for ctx := hang(t); ; time.Sleep(time.Millisecond) {
+	for ctx := wait.Context(t); ; time.Sleep(time.Millisecond) {
 		if now := told.Load(); now > before {
 			return now
 		}
@@ -110,7 +111,7 @@ func TestFollowOVS(t *testing.T) {
 		n = waitMore(t, act.what, told, n)
 		// What came with it is told before the barrier is answered.
 		if c, err := pool.conn(t.Context(), m.Bridge); err == nil {
-			_ = c.Barrier(hang(t))
+			_ = c.Barrier(wait.Context(t))
 		}
 	}
 }
@@ -123,13 +124,13 @@ func TestMonitorPausesAndResumes(t *testing.T) {
 	if !tells(t, o, pool, m.Bridge) {
 		return // there is no monitor to pause
 	}
-	c, err := pool.conn(hang(t), m.Bridge)
+	c, err := pool.conn(wait.Context(t), m.Bridge)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var told atomic.Int64
 	reading := make(chan struct{})
-	if err := c.Watch(hang(t), true, func() { told.Add(1); <-reading }); err != nil {
+	if err := c.Watch(wait.Context(t), true, func() { told.Add(1); <-reading }); err != nil {
 		t.Fatal(err)
 	}
 	const flows = 20000 // more than a socket and OVS's own queue hold
@@ -143,7 +144,7 @@ func TestMonitorPausesAndResumes(t *testing.T) {
 		t.Fatalf("told %d times while the first call has not come back", n)
 	}
 	close(reading)
-	if err := c.Barrier(hang(t)); err != nil {
+	if err := c.Barrier(wait.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	if got := told.Load(); got >= flows {
@@ -197,7 +198,7 @@ func TestOtherMonitors(t *testing.T) {
 				return true
 			}}).start(t)
 			pool := newPool(t, p.dir(), 0)
-			if got, err := pool.tells(hang(t), "br0"); got || err != nil {
+			if got, err := pool.tells(wait.Context(t), "br0"); got || err != nil {
 				t.Errorf("tells = %v, error %v", got, err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())

@@ -13,7 +13,10 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+	"github.com/sonic-mux/terraform-provider-mux/internal/cabletest"
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // wanted returns the flows of a mux on a real switch, with one side active.
@@ -41,14 +44,6 @@ func checkFlowsOf(t *testing.T, p *Pool, bridge string, want [2]cable.Flow) {
 	checkFlows(t, got, [2]cable.Flow{want[0], want[1]})
 }
 
-func checkTrace(t *testing.T, o *ovstest.OVS, bridge, in string, want ...string) {
-	t.Helper()
-	slices.Sort(want)
-	if got := o.Trace(bridge, in); !slices.Equal(got, want) {
-		t.Errorf("%s: a packet from %s comes out at %q, want %q", bridge, in, got, want)
-	}
-}
-
 func TestToggleOnOVS(t *testing.T) {
 	o := ovstest.Start(t)
 	muxes := o.AddMuxes("vms1", 3)
@@ -63,16 +58,12 @@ func TestToggleOnOVS(t *testing.T) {
 	mustApply(t, pool, first...)
 	for i, m := range muxes {
 		checkFlowsOf(t, pool, m.Bridge, first[i].Want)
-		checkTrace(t, o, m.Bridge, m.NIC, m.Upper, m.Lower)
-		checkTrace(t, o, m.Bridge, m.Upper, m.NIC)
-		checkTrace(t, o, m.Bridge, m.Lower)
+		cabletest.Switch(o.Trace).Check(t, m, api.UpperToR)
 	}
 	mustApply(t, pool, second...)
 	for i, m := range muxes {
 		checkFlowsOf(t, pool, m.Bridge, second[i].Want)
-		checkTrace(t, o, m.Bridge, m.NIC, m.Upper, m.Lower)
-		checkTrace(t, o, m.Bridge, m.Upper)
-		checkTrace(t, o, m.Bridge, m.Lower, m.NIC)
+		cabletest.Switch(o.Trace).Check(t, m, api.LowerToR)
 	}
 	// The bundle of a change that changes nothing is empty.
 	mustApply(t, pool, cable.Update{Bridge: muxes[0].Bridge, Have: second[0].Want, Want: second[0].Want, Known: true})
@@ -94,7 +85,7 @@ func TestOVSRefusesACommit(t *testing.T) {
 		t.Errorf("%#v, want OFPFMFC_TABLE_FULL, not Unknown and not Retryable", failed)
 	}
 	checkFlowsOf(t, pool, m.Bridge, upper)
-	checkTrace(t, o, m.Bridge, m.Upper, m.NIC)
+	cabletest.Switch(o.Trace).Check(t, m, api.UpperToR)
 
 	o.Vsctl("clear", "Bridge", m.Bridge, "flow_tables")
 	mustApply(t, pool, toggle)
@@ -107,7 +98,7 @@ func TestOVSExcludesTheVersion(t *testing.T) {
 	pool := newPool(t, o.RunDir, 0)
 	for _, protocols := range []string{"OpenFlow10", "OpenFlow13", "OpenFlow15", "OpenFlow10,OpenFlow15"} {
 		o.Vsctl("set", "Bridge", m.Bridge, "protocols="+protocols)
-		_, err := Dial(hang(t), filepath.Join(o.RunDir, m.Bridge+".mgmt"))
+		_, err := Dial(wait.Context(t), filepath.Join(o.RunDir, m.Bridge+".mgmt"))
 		if _, ok := errors.AsType[*VersionError](err); !ok {
 			t.Errorf("%s: error %v, want a *VersionError", protocols, err)
 			continue
@@ -178,12 +169,12 @@ func TestVswitchdHangs(t *testing.T) {
 func TestPortsOfOVS(t *testing.T) {
 	o := ovstest.Start(t)
 	m := o.AddMuxes("vms1", 1)[0]
-	c, err := Dial(hang(t), filepath.Join(o.RunDir, m.Bridge+".mgmt"))
+	c, err := Dial(wait.Context(t), filepath.Join(o.RunDir, m.Bridge+".mgmt"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	ports, err := c.Ports(hang(t), false)
+	ports, err := c.Ports(wait.Context(t), false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,10 +11,8 @@ import (
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
-
-// hangLimit ends a test that hangs. No test waits for it.
-const hangLimit = time.Minute
 
 // A peer plays ovs-vswitchd for one bridge, in the ways in which the real one cannot be brought to misbehave. It holds
 // flows, and treats bundles as OVS 3.1 does: a message that is refused when it is added is left out, the rest is committed.
@@ -238,19 +236,12 @@ func appendFlowStats(b []byte, f cable.Flow) []byte {
 // dial connects to the peer, and closes the connection when the test ends.
 func (p *peer) dial() *Conn {
 	p.t.Helper()
-	c, err := Dial(hang(p.t), p.path)
+	c, err := Dial(wait.Context(p.t), p.path)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(c.Close)
 	return c
-}
-
-// hang returns a context that ends only when the test hangs.
-func hang(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), hangLimit)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 // within returns a context that ends soon.
@@ -264,7 +255,7 @@ func within(t testing.TB, d time.Duration) context.Context {
 func set(t *testing.T, c *Conn, u cable.Update) error {
 	t.Helper()
 	answer := make(chan error, 1)
-	if err := c.Start(u, time.Now().Add(hangLimit), func(err error) { answer <- err }); err != nil {
+	if err := c.Start(u, time.Now().Add(wait.Limit), func(err error) { answer <- err }); err != nil {
 		t.Fatalf("start: %v", err)
 	}
 	return receive(t, answer)
@@ -275,7 +266,7 @@ func receive[T any](t *testing.T, ch <-chan T) T {
 	select {
 	case v := <-ch:
 		return v
-	case <-time.After(hangLimit):
+	case <-time.After(wait.Limit):
 		t.Fatal("nothing came")
 		panic("not reached")
 	}

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // newPool returns a pool that is closed when the test ends. A timeout of 0 ends only what hangs.
 func newPool(t testing.TB, dir string, timeout time.Duration) *Pool {
 	t.Helper()
 	if timeout == 0 {
-		timeout = hangLimit
+		timeout = wait.Limit
 	}
 	p := NewPool(Config{Dir: dir, Timeout: timeout})
 	t.Cleanup(p.Close)
@@ -42,7 +43,7 @@ func apply(t testing.TB, p *Pool, updates ...cable.Update) []error {
 				t.Errorf("update %d was answered twice", a.i)
 			}
 			seen[a.i], errs[a.i] = true, a.err
-		case <-time.After(hangLimit):
+		case <-time.After(wait.Limit):
 			t.Fatalf("answers came only for %v", seen)
 		}
 	}
@@ -163,7 +164,7 @@ func TestRedial(t *testing.T) {
 // waitForError tries until there is an error.
 func waitForError(t *testing.T, try func() error) error {
 	t.Helper()
-	ctx := hang(t)
+	ctx := wait.Context(t)
 	for {
 		if err := try(); err != nil {
 			return err

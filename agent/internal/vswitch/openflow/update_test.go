@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // A toggle of a mux whose NIC is port 1 and whose ToRs are 2 and 3.
@@ -49,7 +50,7 @@ func TestUnfitUpdateSendsNothing(t *testing.T) {
 	p := (&peer{}).start(t)
 	u := toggle()
 	u.Want[1].InPort = 0
-	if err := p.dial().Start(u, time.Now().Add(hangLimit), func(error) { t.Error("done was called") }); !errors.Is(err, errUnfit) {
+	if err := p.dial().Start(u, time.Now().Add(wait.Limit), func(error) { t.Error("done was called") }); !errors.Is(err, errUnfit) {
 		t.Errorf("error %v, want %v", err, errUnfit)
 	}
 }
@@ -73,7 +74,7 @@ func TestRefusedShapeShowsAtDial(t *testing.T) {
 			}}).start(t)
 			before := toggle().Have
 			p.flows = slices.Clone(before[:])
-			_, err := Dial(hang(t), p.path)
+			_, err := Dial(wait.Context(t), p.path)
 			var refused *Error
 			if !errors.As(err, &refused) || refused.Name() != "OFPFMFC_BAD_COMMAND" {
 				t.Errorf("error %v, want OFPFMFC_BAD_COMMAND", err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // BenchmarkConnect is how long it takes until all rows are known, and what they hold, on the database of a testbed, and beside
@@ -28,7 +29,7 @@ func BenchmarkConnect(b *testing.B) {
 			var heap uint64
 			n := 0
 			for b.Loop() {
-				d := New(Config{Path: filepath.Join(o.RunDir, "db.sock"), Timeout: hangLimit, Changed: func(Change) {}})
+				d := New(Config{Path: filepath.Join(o.RunDir, "db.sock"), Timeout: wait.Limit, Changed: func(Change) {}})
 				started := time.Now()
 				if err := d.Connect(b.Context()); err != nil {
 					b.Fatal(err)
@@ -79,7 +80,7 @@ func insertCrowd(b *testing.B, o *ovstest.OVS, ports int) {
 	ops = append(ops,
 		operation{"op": "insert", "table": tableBridge, "uuid-name": "b0", "row": map[string]any{"name": "br-int", "ports": []any{"set", names}}},
 		operation{"op": "mutate", "table": tableRoot, "where": []any{}, "mutations": []any{[]any{"bridges", "insert", []any{"set", []any{named("b%d", 0)}}}}})
-	d := New(Config{Path: filepath.Join(o.RunDir, "db.sock"), Timeout: hangLimit, Changed: func(Change) {}})
+	d := New(Config{Path: filepath.Join(o.RunDir, "db.sock"), Timeout: wait.Limit, Changed: func(Change) {}})
 	defer d.Close()
 	err := d.use(b.Context(), func(ctx context.Context, c *conn) error {
 		_, err := d.transact(ctx, c, ops...)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // What is no answer of a database ends the connection with an error that says so. Garbage used to spin a core for ever, a null
@@ -38,7 +40,7 @@ func TestPeersThatAreNoDatabase(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := &peer{hears: func(_ string, _ json.RawMessage, write func(string)) bool { write(sends); return false }}
-			d, _ := open(t, p.start(t), hangLimit)
+			d, _ := open(t, p.start(t), wait.Limit)
 			err := d.Connect(t.Context())
 			if err == nil || !strings.Contains(err.Error(), "the database of Open vSwitch at") {
 				t.Errorf("error %v, want one that names the database", err)
@@ -62,7 +64,7 @@ func TestPeersThatGoBad(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := &peer{rows: oneBridge, hears: func(_ string, _ json.RawMessage, write func(string)) bool { write(sends); return true }}
-			d, changes := open(t, p.start(t), hangLimit)
+			d, changes := open(t, p.start(t), wait.Limit)
 			if err := d.Connect(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -90,7 +92,7 @@ func TestEndlessString(t *testing.T) {
 		}
 		return false
 	}}
-	d, _ := open(t, p.start(t), hangLimit)
+	d, _ := open(t, p.start(t), wait.Limit)
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -113,7 +115,7 @@ func TestEndlessRows(t *testing.T) {
 		}
 		return true
 	}}
-	d, changes := open(t, p.start(t), hangLimit)
+	d, changes := open(t, p.start(t), wait.Limit)
 	if err := d.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +145,7 @@ func TestPeerThatHangs(t *testing.T) {
 func TestPausesBetweenAttempts(t *testing.T) {
 	t.Parallel()
 	p := &peer{hears: func(_ string, _ json.RawMessage, write func(string)) bool { write("garbage"); return false }}
-	d, _ := open(t, p.start(t), hangLimit)
+	d, _ := open(t, p.start(t), wait.Limit)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	for ctx.Err() == nil {
@@ -167,7 +169,7 @@ func TestFailedCommit(t *testing.T) {
 			`{"error":"I/O error","details":"/etc/openvswitch/conf.db: write failed (No space left on device)"}]}`)
 		return true
 	}}
-	d, _ := open(t, p.start(t), hangLimit)
+	d, _ := open(t, p.start(t), wait.Limit)
 	started := time.Now()
 	err := d.Secure(t.Context(), []Secured{{Bridge: "br0"}})
 	if err == nil || !strings.Contains(err.Error(), "No space left on device") {
@@ -196,7 +198,7 @@ func TestRefusedOperations(t *testing.T) {
 				write(`{"id":` + string(id) + `,"error":null,"result":` + result + `}`)
 				return true
 			}}
-			d, _ := open(t, p.start(t), hangLimit)
+			d, _ := open(t, p.start(t), wait.Limit)
 			if _, _, err := d.Look(t.Context(), everyBridge); err == nil || !strings.Contains(err.Error(), words) {
 				t.Errorf("error %v, want %q", err, words)
 			}
@@ -215,7 +217,7 @@ func TestRefusedRequest(t *testing.T) {
 			write(`{"id":` + string(id) + `,"error":` + refused + `,"result":null}`)
 			return true
 		}}
-		d, _ := open(t, p.start(t), hangLimit)
+		d, _ := open(t, p.start(t), wait.Limit)
 		if err := d.Connect(t.Context()); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("error %v, want %q", err, words)
 		}

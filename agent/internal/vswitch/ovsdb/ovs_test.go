@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 func names(v View) []string {
@@ -25,7 +26,7 @@ func TestViewIsWhatTheDatabaseHolds(t *testing.T) {
 	o := ovstest.Start(t)
 	muxes := o.AddMuxes("vms17-8", 3)
 	m, n := muxes[0], muxes[1]
-	d, changes := open(t, o.RunDir+"/db.sock", hangLimit)
+	d, changes := open(t, o.RunDir+"/db.sock", wait.Limit)
 	if err := d.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func TestReconnect(t *testing.T) {
 	t.Parallel()
 	o := ovstest.Start(t)
 	m := o.AddMuxes("vms17-8", 1)[0]
-	d, changes := open(t, o.RunDir+"/db.sock", hangLimit)
+	d, changes := open(t, o.RunDir+"/db.sock", wait.Limit)
 	if err := d.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +117,7 @@ func TestReconnect(t *testing.T) {
 			t.Errorf("error %v, want what to do", err)
 		}
 		o.Server.Start()
-		deadline := time.Now().Add(hangLimit)
+		deadline := time.Now().Add(wait.Limit)
 		for d.Connect(t.Context()) != nil && time.Now().Before(deadline) {
 			time.Sleep(time.Millisecond)
 		}
@@ -131,7 +132,7 @@ func TestSecureAndForget(t *testing.T) {
 	o := ovstest.Start(t)
 	m := o.AddMuxes("vms17-8", 1)[0]
 	o.Vsctl("set", "Bridge", m.Bridge, "external_ids:mux-agent-side=upper_tor", "external_ids:other=kept")
-	d, _ := open(t, o.RunDir+"/db.sock", hangLimit)
+	d, _ := open(t, o.RunDir+"/db.sock", wait.Limit)
 	if err := d.Secure(t.Context(), []Secured{{Bridge: m.Bridge, ExternalIDs: map[string]string{"mux-agent-side": "lower_tor"}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -11,12 +11,11 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// hangLimit ends a test that hangs. No test waits for it.
-const hangLimit = time.Minute
 
 // A peer plays ovsdb-server in the ways in which the real one cannot be brought to misbehave. It answers a monitor with rows,
 // and everything else as hears says.
@@ -115,7 +114,7 @@ func receive[T any](t *testing.T, ch <-chan T) T {
 	select {
 	case v := <-ch:
 		return v
-	case <-time.After(hangLimit):
+	case <-time.After(wait.Limit):
 		t.Fatal("nothing came")
 		panic("not reached")
 	}
