@@ -42,7 +42,7 @@ func testHelpers() []string {
 
 func importRules() []importRule {
 	return []importRule{
-		{"github.com/digitalocean/go-openvswitch/...", []string{"agent/internal/vswitch", "agent/internal/vswitch/ofctl"}},
+		{"github.com/digitalocean/go-openvswitch/...", []string{"agent/internal/vswitch/ofctl"}},
 		{"os/exec", []string{"agent/internal/vswitch/ofctl"}},
 		{"github.com/gorilla/mux", []string{"agent/internal/httpapi"}},
 		{"github.com/hashicorp/go-retryablehttp", []string{"internal/client"}},

@@ -35,11 +35,28 @@ func (o *OVS) makeVeths(ports []string) {
 }
 
 // DeleteDevice deletes the device of a port, and the far end with it, as when the server's container goes. The port stays
-// in the database.
-func (o *OVS) DeleteDevice(port string) { o.tb.Helper(); o.ip("link", "delete", port) }
+// in the database. Without Veths Open vSwitch is told to look for a device that is not there.
+func (o *OVS) DeleteDevice(port string) {
+	o.tb.Helper()
+	if o.far != nil {
+		o.ip("link", "delete", port)
+		return
+	}
+	// ovs-vsctl complains of that.
+	if out, err := o.Command("ovs-vsctl", "--timeout=60", "set", "Interface", port, `type=""`).CombinedOutput(); err != nil {
+		o.tb.Fatalf("%v: %s", err, out)
+	}
+}
 
 // MakeDevice makes a device that was deleted anew.
-func (o *OVS) MakeDevice(port string) { o.tb.Helper(); o.makeVeths([]string{port}) }
+func (o *OVS) MakeDevice(port string) {
+	o.tb.Helper()
+	if o.far != nil {
+		o.makeVeths([]string{port})
+		return
+	}
+	o.Vsctl("set", "Interface", port, "type="+o.datapath)
+}
 
 // SetDown sets the device of a port down, as an administrator does.
 func (o *OVS) SetDown(port string) { o.tb.Helper(); o.ip("link", "set", port, "down") }

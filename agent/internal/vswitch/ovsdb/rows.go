@@ -89,7 +89,8 @@ func set(raw []byte) ([]json.RawMessage, error) {
 		return []json.RawMessage{raw}, nil
 	}
 	var members []json.RawMessage
-	return members, json.Unmarshal(value, &members)
+	err = json.Unmarshal(value, &members)
+	return members, err
 }
 
 // pair returns the tag and the value of ["uuid",…], ["set",…] or ["map",…].
@@ -101,7 +102,8 @@ func pair(raw []byte) (tag string, value json.RawMessage, err error) {
 	if len(parts) != 2 {
 		return "", nil, fmt.Errorf("%.40q is no value of a column", raw)
 	}
-	return tag, parts[1], json.Unmarshal(parts[0], &tag)
+	err = json.Unmarshal(parts[0], &tag)
+	return tag, parts[1], err
 }
 
 type text string // "" when the set is empty
@@ -430,7 +432,8 @@ func decode[T any](raw json.RawMessage) (row T, err error) {
 	if raw == nil {
 		return row, errVanished
 	}
-	return row, json.Unmarshal(raw, &row)
+	err = json.Unmarshal(raw, &row)
+	return row, err
 }
 
 // bridge returns a bridge with its ports, without its local one.
