@@ -15,6 +15,9 @@ func Veths() Option {
 	}
 }
 
+// HasVeths reports whether the ports of the switch are veths, whether the test asked for that or DatapathVariable did.
+func (o *OVS) HasVeths() bool { return o.far != nil }
+
 // makeVeths makes the pairs of ports, up at both ends.
 func (o *OVS) makeVeths(ports []string) {
 	o.tb.Helper()

@@ -32,6 +32,7 @@ func (s *Switch) Watch(ctx context.Context, seen func(cable.Sight)) error {
 	}
 	defer l.running.Wait()
 	defer cancel()
+	s.watching.Store(&ctx)
 	defer s.round.Store(0)
 	s.hints.database(ovsdb.Change{All: true})
 	for ctx.Err() == nil {
