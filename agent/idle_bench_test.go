@@ -44,7 +44,7 @@ func benchmarkIdle(b *testing.B, n int) {
 			percent := func(d time.Duration) float64 { return 100 * d.Seconds() / passed.Seconds() }
 			agent, vswitchd = percent(cpuTime(b, a.PID())-agentBefore), percent(cpuTime(b, o.Vswitchd.PID())-vswitchdBefore)
 			megabytes = rss(b, a.PID())
-			if args == nil || args[0] == "--watch" {
+			if len(args) == 0 || args[0] == "--watch" {
 				seen = seenAfter(b, o, a, muxes[n/2].Bridge, n/2)
 			}
 			return agent, vswitchd, megabytes, seen

@@ -83,7 +83,7 @@ func (b *testbed) checkCounters(i int, side string) {
 	b.t.Helper()
 	mux := b.muxes[i]
 	if b.ovs.HasVeths() {
-		b.ovs.CheckSent(mux.Bridge, cabletest.Mux(mux).Ways(side))
+		b.ovs.CheckSent(mux.Bridge, mux.Ways(side))
 		return
 	}
 	active, standby := mux.Upper, mux.Lower

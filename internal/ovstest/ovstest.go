@@ -32,6 +32,7 @@ type OVS struct {
 	netns    string // path of the network namespace; "" for the test's own
 	nextVLAN int
 	far      map[string]string // the far ends of ports, by port; nil without Veths
+	gone     map[string]bool   // ports whose device was deleted
 	runs     uint32            // of Send
 }
 

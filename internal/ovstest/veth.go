@@ -11,7 +11,7 @@ import (
 func Veths() Option {
 	return func(o *OVS) {
 		Userspace()(o)
-		o.far = map[string]string{}
+		o.far, o.gone = map[string]string{}, map[string]bool{}
 	}
 }
 
@@ -27,8 +27,9 @@ func (o *OVS) makeVeths(ports []string) {
 			o.far[port] = fmt.Sprintf("far%d", len(o.far))
 		}
 		// Without an address of IPv6 a device says nothing by itself.
-		fmt.Fprintf(&script, "link add %[1]s type veth peer name %[2]s\nlink set %[1]s addrgenmode none\nlink set %[2]s addrgenmode none\n"+
-			"link set %[1]s up\nlink set %[2]s up\n", port, o.far[port])
+		fmt.Fprintf(&script, "link add dev %[1]s type veth peer name %[2]s\nlink set dev %[1]s addrgenmode none\n"+
+			"link set dev %[2]s addrgenmode none\nlink set dev %[1]s up\nlink set dev %[2]s up\n", port, o.far[port])
+		delete(o.gone, port)
 	}
 	cmd := o.Command("ip", "-batch", "-")
 	cmd.Stdin = strings.NewReader(script.String())
@@ -42,7 +43,8 @@ func (o *OVS) makeVeths(ports []string) {
 func (o *OVS) DeleteDevice(port string) {
 	o.tb.Helper()
 	if o.far != nil {
-		o.ip("link", "delete", port)
+		o.ip("link", "delete", "dev", port)
+		o.gone[port] = true
 		return
 	}
 	// ovs-vsctl complains of that.
@@ -62,10 +64,10 @@ func (o *OVS) MakeDevice(port string) {
 }
 
 // SetDown sets the device of a port down, as an administrator does.
-func (o *OVS) SetDown(port string) { o.tb.Helper(); o.ip("link", "set", port, "down") }
+func (o *OVS) SetDown(port string) { o.tb.Helper(); o.ip("link", "set", "dev", port, "down") }
 
 // SetUp ends a SetDown.
-func (o *OVS) SetUp(port string) { o.tb.Helper(); o.ip("link", "set", port, "up") }
+func (o *OVS) SetUp(port string) { o.tb.Helper(); o.ip("link", "set", "dev", port, "up") }
 
 // Unplug takes the carrier away from the device of a port.
 func (o *OVS) Unplug(port string) { o.tb.Helper(); o.ip("link", "set", o.farOf(port), "down") }

@@ -315,7 +315,7 @@ func TestTruthOfALateStart(t *testing.T) {
 		o.Vswitchd.Start()
 		w.waitReady()
 		w.settles(0, upper, "")
-		w.settles(1, upper, goneDevice())
+		w.settles(1, upper, "No such device")
 		o.MakeDevice(nic)
 		w.settles(1, upper, "")
 	})

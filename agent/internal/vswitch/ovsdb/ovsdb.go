@@ -111,7 +111,8 @@ func (d *DB) Close() {
 		c.close()
 	}
 	d.opening.Lock() // an attempt under way ends by itself
-	defer d.opening.Unlock()
+	d.failed = errClosed
+	d.opening.Unlock()
 }
 
 // Connect sees to it that there is a connection and that all rows are known. The error of an attempt stands until it is time
