@@ -82,6 +82,10 @@ func (b *testbed) checkPort(i int, side string) {
 func (b *testbed) checkCounters(i int, side string) {
 	b.t.Helper()
 	mux := b.muxes[i]
+	if b.ovs.HasVeths() {
+		b.ovs.CheckSent(mux.Bridge, mux.Ways(side))
+		return
+	}
 	active, standby := mux.Upper, mux.Lower
 	if side == api.LowerToR {
 		active, standby = standby, active

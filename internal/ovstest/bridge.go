@@ -63,9 +63,14 @@ func (o *OVS) addMuxes(muxes ...Mux) {
 // addDevices makes the devices that ports are to have, where Open vSwitch does not make them itself.
 func (o *OVS) addDevices(ports ...string) {
 	o.tb.Helper()
-	if o.far != nil {
-		o.makeVeths(ports)
+	if o.far == nil {
+		return
 	}
+	// A device outlives the port that it was of.
+	o.makeVeths(slices.DeleteFunc(slices.Clone(ports), func(port string) bool {
+		_, made := o.far[port]
+		return made && !o.gone[port]
+	}))
 }
 
 // AddBridge adds a bridge with ports. Its only flow is the one that Open vSwitch gives every bridge.
@@ -86,7 +91,7 @@ func (o *OVS) addBridge(bridge string, ports ...string) []string {
 // AddPort adds a port to a bridge, as the datapath makes ports out of nothing. With Veths its device may be there already.
 func (o *OVS) AddPort(bridge, port string) {
 	o.tb.Helper()
-	if _, made := o.far[port]; !made {
+	if !o.gone[port] {
 		o.addDevices(port)
 	}
 	o.Vsctl(o.addPort(bridge, port)...)

@@ -32,6 +32,7 @@ type OVS struct {
 	netns    string // path of the network namespace; "" for the test's own
 	nextVLAN int
 	far      map[string]string // the far ends of ports, by port; nil without Veths
+	gone     map[string]bool   // ports whose device was deleted
 	runs     uint32            // of Send
 }
 
@@ -42,8 +43,9 @@ type Option func(*OVS)
 // the datapath is the dummy one, which needs no root and no device. The test is skipped when it does not run as root.
 func Userspace() Option { return func(o *OVS) { o.datapath = "netdev" } }
 
-// DatapathVariable is the environment variable that puts every switch on another datapath than the test asks for. The only
-// value is "system": the kernel's, for machines that have the module. Tests are skipped where it cannot be had.
+// DatapathVariable is the environment variable that puts every switch on another datapath than the test asks for, with veths
+// for its ports: "system" is the kernel's, for machines that have the module; "netdev" is the userspace one. Tests are skipped
+// where it cannot be had.
 const DatapathVariable = "MUX_TEST_DATAPATH"
 
 // kernelModule is there while the kernel's datapath is loaded.
@@ -59,10 +61,11 @@ func Start(tb testing.TB, opts ...Option) *OVS {
 	}
 	switch want := os.Getenv(DatapathVariable); want {
 	case "":
-	case "system":
+	case "system", "netdev":
+		Veths()(o)
 		o.datapath = want
 	default:
-		tb.Fatalf("%s=%q: want system, or nothing", DatapathVariable, want)
+		tb.Fatalf("%s=%q: want system, netdev, or nothing", DatapathVariable, want)
 	}
 	if _, err := lookTool("ovs-vswitchd"); err != nil {
 		lack.Of(tb, "open vswitch is not installed: apt-get install openvswitch-switch")

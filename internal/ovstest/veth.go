@@ -11,9 +11,12 @@ import (
 func Veths() Option {
 	return func(o *OVS) {
 		Userspace()(o)
-		o.far = map[string]string{}
+		o.far, o.gone = map[string]string{}, map[string]bool{}
 	}
 }
+
+// HasVeths reports whether the ports of the switch are veths, whether the test asked for that or DatapathVariable did.
+func (o *OVS) HasVeths() bool { return o.far != nil }
 
 // makeVeths makes the pairs of ports, up at both ends.
 func (o *OVS) makeVeths(ports []string) {
@@ -24,8 +27,9 @@ func (o *OVS) makeVeths(ports []string) {
 			o.far[port] = fmt.Sprintf("far%d", len(o.far))
 		}
 		// Without an address of IPv6 a device says nothing by itself.
-		fmt.Fprintf(&script, "link add %[1]s type veth peer name %[2]s\nlink set %[1]s addrgenmode none\nlink set %[2]s addrgenmode none\n"+
-			"link set %[1]s up\nlink set %[2]s up\n", port, o.far[port])
+		fmt.Fprintf(&script, "link add dev %[1]s type veth peer name %[2]s\nlink set dev %[1]s addrgenmode none\n"+
+			"link set dev %[2]s addrgenmode none\nlink set dev %[1]s up\nlink set dev %[2]s up\n", port, o.far[port])
+		delete(o.gone, port)
 	}
 	cmd := o.Command("ip", "-batch", "-")
 	cmd.Stdin = strings.NewReader(script.String())
@@ -35,17 +39,35 @@ func (o *OVS) makeVeths(ports []string) {
 }
 
 // DeleteDevice deletes the device of a port, and the far end with it, as when the server's container goes. The port stays
-// in the database.
-func (o *OVS) DeleteDevice(port string) { o.tb.Helper(); o.ip("link", "delete", port) }
+// in the database. Without Veths Open vSwitch is told to look for a device that is not there.
+func (o *OVS) DeleteDevice(port string) {
+	o.tb.Helper()
+	if o.far != nil {
+		o.ip("link", "delete", "dev", port)
+		o.gone[port] = true
+		return
+	}
+	// ovs-vsctl complains of that.
+	if out, err := o.Command("ovs-vsctl", "--timeout=60", "set", "Interface", port, `type=""`).CombinedOutput(); err != nil {
+		o.tb.Fatalf("%v: %s", err, out)
+	}
+}
 
 // MakeDevice makes a device that was deleted anew.
-func (o *OVS) MakeDevice(port string) { o.tb.Helper(); o.makeVeths([]string{port}) }
+func (o *OVS) MakeDevice(port string) {
+	o.tb.Helper()
+	if o.far != nil {
+		o.makeVeths([]string{port})
+		return
+	}
+	o.Vsctl("set", "Interface", port, "type="+o.datapath)
+}
 
 // SetDown sets the device of a port down, as an administrator does.
-func (o *OVS) SetDown(port string) { o.tb.Helper(); o.ip("link", "set", port, "down") }
+func (o *OVS) SetDown(port string) { o.tb.Helper(); o.ip("link", "set", "dev", port, "down") }
 
 // SetUp ends a SetDown.
-func (o *OVS) SetUp(port string) { o.tb.Helper(); o.ip("link", "set", port, "up") }
+func (o *OVS) SetUp(port string) { o.tb.Helper(); o.ip("link", "set", "dev", port, "up") }
 
 // Unplug takes the carrier away from the device of a port.
 func (o *OVS) Unplug(port string) { o.tb.Helper(); o.ip("link", "set", o.farOf(port), "down") }

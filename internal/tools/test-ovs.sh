@@ -24,7 +24,7 @@ run() {
   local started=$SECONDS
   internal/tools/with-ovs.sh "$release" sh -c 'ovs-vswitchd --version | head -n 1 && exec "$@"' - \
     go test -timeout 15m "$@" ./agent/internal/vswitch/... >"$work/$release.log" 2>&1 || return 1
-  say "$release: $(head -n 1 "$work/$release.log"), $((SECONDS - started)) s"
+  say "$release: $(grep -m 1 "Open vSwitch)" "$work/$release.log"), $((SECONDS - started)) s"
 }
 
 pids=()

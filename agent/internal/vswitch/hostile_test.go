@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // serve listens at path and has everybody who comes be sent something without end, until stop.
@@ -95,9 +96,7 @@ func TestTruthWithHostilePeers(t *testing.T) {
 			o.Server.Stop()
 			socket := filepath.Join(o.RunDir, "db.sock")
 			stop := serveEndless(t, socket, peer.start, peer.more)
-			waitFor(t, "the agent says that it can't read", func() bool {
-				return !p.Status(0).Healthy
-			})
+			wait.For(t, "the agent says that it can't read", func() bool { return !p.Status(0).Healthy })
 			_, before := p.cost()
 			watched := 3 * time.Second
 			time.Sleep(watched)
@@ -111,9 +110,7 @@ func TestTruthWithHostilePeers(t *testing.T) {
 			t.Logf("%d MB, %v of a core in %v", megabytes, after-before, watched)
 			stop()
 			o.Server.Start()
-			waitFor(t, "the agent serves again", func() bool {
-				return p.Status(0).Healthy
-			})
+			wait.For(t, "the agent serves again", func() bool { return p.Status(0).Healthy && p.Status(1).Healthy })
 			p.checkTruth()
 
 			o.Server.Stop()

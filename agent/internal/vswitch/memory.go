@@ -168,7 +168,7 @@ func (s *Switch) prepare(ctx context.Context, looks []look, may func(memory) boo
 	if chosen == nil {
 		return
 	}
-	err := s.db.Secure(context.WithoutCancel(ctx), bridges) // which flushes: no time to give up
+	err := s.secure(ctx, bridges)
 	if err != nil {
 		s.cfg.Log.Error("fail_mode could not be made secure", "bridges", len(bridges), "first", bridges[0].Bridge, "err", err)
 	} else {
@@ -186,6 +186,16 @@ func (s *Switch) prepare(ctx context.Context, looks []look, may func(memory) boo
 		m.prepared, m.Remembered, m.Settings = true, l.Remembered, l.Settings
 		s.put(m)
 	}
+}
+
+// secure does not end with ctx, since what is under way flushes; but when the agent ends, which is when Watch does.
+func (s *Switch) secure(ctx context.Context, bridges []ovsdb.Secured) error {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	if watching := s.watching.Load(); watching != nil {
+		defer context.AfterFunc(*watching, cancel)()
+	}
+	return s.db.Secure(ctx, bridges)
 }
 
 // written notes that a change of a bridge was confirmed, after which no side need be remembered of it.

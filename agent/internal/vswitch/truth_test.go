@@ -86,9 +86,9 @@ func TestTruthOfOneBridge(t *testing.T) {
 				mend: func(w *world, _ ovstest.Mux) { w.o.Vsctl("del-port", "extra") },
 			},
 			{
-				name: "a device gone", want: lower, reason: "No such device", cause: engine.External,
-				act:  func(w *world, _ int, m ovstest.Mux) { w.noDevice(m.NIC) },
-				mend: func(w *world, m ovstest.Mux) { w.o.Vsctl("set", "Interface", m.NIC, "type=dummy") },
+				name: "a device gone", want: lower, reason: goneDevice(), cause: engine.External,
+				act:  func(w *world, _ int, m ovstest.Mux) { w.o.DeleteDevice(m.NIC) },
+				mend: func(w *world, m ovstest.Mux) { w.o.MakeDevice(m.NIC) },
 			},
 			{
 				name: "OpenFlow 1.4 excluded", want: lower, reason: "ovs-vsctl clear bridge", cause: engine.External,
@@ -304,7 +304,7 @@ func TestTruthOfALateStart(t *testing.T) {
 		w := &world{T: t, o: o, muxes: o.AddMuxes(vmSet, 2)}
 		o.SetTestbedFlows(w.muxes...)
 		nic := w.muxes[1].NIC
-		w.noDevice(nic) // as it is before the test container runs
+		o.DeleteDevice(nic) // as it is before the test container runs
 		o.Vswitchd.Kill()
 		o.Server.Kill()
 		w.Engine, w.stop = startEngine(t, o, by)
@@ -316,7 +316,7 @@ func TestTruthOfALateStart(t *testing.T) {
 		w.waitReady()
 		w.settles(0, upper, "")
 		w.settles(1, upper, "No such device")
-		o.Vsctl("set", "Interface", nic, "type=dummy")
+		o.MakeDevice(nic)
 		w.settles(1, upper, "")
 	})
 }

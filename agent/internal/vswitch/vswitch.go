@@ -68,7 +68,9 @@ type Switch struct {
 	last    map[string]memory // what was seen of each bridge, by its name; bridges that are gone are not in it
 	byIndex map[int][]string  // their names, by port index
 	marked  atomic.Int64      // how many of them bear a remembered side
-	round   atomic.Int64      // when the loop of Watch came round last, in nanoseconds; 0 when it doesn't run
+
+	watching atomic.Pointer[context.Context] // of Watch, nil when there was none
+	round    atomic.Int64                    // when the loop of Watch came round last, in nanoseconds; 0 when it doesn't run
 }
 
 // New returns a switch. It opens nothing yet; Close ends what it opens later.

@@ -367,6 +367,9 @@ func TestPortWithoutDevice(t *testing.T) {
 	settle(t, s, old, cable.State{})
 
 	o.Vsctl("del-port", m.NIC)
+	if o.HasVeths() {
+		o.DeleteDevice(m.NIC)
+	}
 	if got := read(t, s, m.Bridge).Rejected; !strings.Contains(got, "2 ports") {
 		t.Errorf("without its NIC the bridge is rejected with %q, want the number of its ports", got)
 	}
@@ -381,6 +384,9 @@ func TestPortWithoutDevice(t *testing.T) {
 
 	// It comes back under a number of its own; the testbed's test container did just that.
 	o.Vsctl("del-port", m.NIC)
+	if o.HasVeths() {
+		o.MakeDevice(m.NIC)
+	}
 	o.AddPort(m.Bridge, m.NIC)
 	again := read(t, s, m.Bridge).Mux
 	if again.Ports[cable.NIC].Number == old.Ports[cable.NIC].Number || !again.Ports.Numbered() {

@@ -32,6 +32,7 @@ func (s *Switch) Watch(ctx context.Context, seen func(cable.Sight)) error {
 	}
 	defer l.running.Wait()
 	defer cancel()
+	s.watching.Store(&ctx)
 	defer s.round.Store(0)
 	s.hints.database(ovsdb.Change{All: true})
 	for ctx.Err() == nil {
@@ -107,12 +108,15 @@ func (l *loop) next() time.Time {
 		earlier(l.reconnect)
 	}
 	for _, w := range l.bridges {
-		if w.again && !w.reading {
+		if w.again && !w.reading && !l.away() {
 			earlier(w.nextAt)
 		}
 	}
 	return at
 }
+
+// away reports whether the database is: then nothing is to be looked at before it is back, and then everything.
+func (l *loop) away() bool { return l.connecting || !l.reconnect.IsZero() }
 
 // polls reports whether some bridge is to be looked at again and again.
 func (l *loop) polls() bool {
@@ -143,14 +147,15 @@ func (l *loop) turn() {
 	}
 	if now.Sub(l.polled) >= l.s.cfg.PollInterval {
 		l.polled = now
+		// All at once, so that ovs-vswitchd wakes up once for all of them.
 		for bridge, w := range l.bridges {
-			if !w.told || w.failed {
+			if (!w.told || w.failed) && !l.away() {
 				l.lookAt(bridge)
 			}
 		}
 	}
 	for bridge, w := range l.bridges {
-		if w.again && !w.reading && !now.Before(w.nextAt) {
+		if w.again && !w.reading && !l.away() && !now.Before(w.nextAt) {
 			l.lookAt(bridge)
 		}
 	}
@@ -312,7 +317,7 @@ func (l *loop) unreadable(err error) {
 
 // check asks for signs of life, or looks at everything.
 func (l *loop) check(now time.Time) {
-	if l.checking || l.connecting || !l.reconnect.IsZero() {
+	if l.checking || l.away() {
 		return
 	}
 	l.checking = true

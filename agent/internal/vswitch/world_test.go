@@ -3,6 +3,7 @@ package vswitch_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -147,11 +148,13 @@ func (w *world) number(i int) (nic, upper, lower uint32) {
 	return n[m.NIC], n[m.Upper], n[m.Lower]
 }
 
-// noDevice takes the device of a port away, as when the test container ends. ovs-vsctl complains of that.
-func (w *world) noDevice(port string) {
-	if out, err := w.o.Command("ovs-vsctl", "--timeout=60", "set", "Interface", port, `type=""`).CombinedOutput(); err != nil {
-		w.Fatalf("%v: %s", err, out)
+// goneDevice is part of what is said of a port whose device is gone: Open vSwitch's words, or ours on the userspace datapath,
+// which keeps the number of the port.
+func goneDevice() string {
+	if os.Getenv(ovstest.DatapathVariable) == "netdev" {
+		return "its network device is gone"
 	}
+	return "No such device"
 }
 
 // build makes a mux as sonic-mgmt's testbed script does, step by step, with the lower ToR active.

@@ -190,11 +190,12 @@ func (p *Pool) watch(ctx context.Context, bridge string, flows bool, changed fun
 	if c, err = p.conn(ctx, bridge); err != nil {
 		return nil, false, err
 	}
-	return c, told, c.Watch(ctx, told, func() {
+	err = c.Watch(ctx, told, func() {
 		if ctx.Err() == nil {
 			changed(told)
 		}
 	})
+	return c, told, err
 }
 
 // tells reports whether this OVS tells of flows. That is tried once, on a connection of its own, and again after a connection

@@ -95,7 +95,7 @@ func TestFollowOVS(t *testing.T) {
 		{"flows deleted", true, func() { o.Ofctl("del-flows", m.Bridge) }},
 		{"a flow that ended", false, func() { o.Ofctl("add-flow", m.Bridge, "hard_timeout=1,send_flow_rem,actions=drop") }},
 		{"a port added", false, func() { o.AddPort(m.Bridge, "extra") }},
-		{"a port changed", false, func() { o.Appctl("netdev-dummy/set-admin-state", "extra", "down") }},
+		{"a port changed", false, func() { o.Ofctl("mod-port", m.Bridge, "extra", "down") }},
 		{"a port told not to receive", false, func() { o.Ofctl("mod-port", m.Bridge, "extra", "no-receive") }},
 		{"a port deleted", false, func() { o.Vsctl("del-port", "extra") }},
 		{"OVS ended", false, o.Vswitchd.Stop},

@@ -110,8 +110,9 @@ func (d *DB) Close() {
 	if c != nil {
 		c.close()
 	}
-	d.opening.Lock()   // waits for an attempt under way, which ends by itself
-	d.opening.Unlock() //nolint:staticcheck // see above
+	d.opening.Lock() // an attempt under way ends by itself
+	d.failed = errClosed
+	d.opening.Unlock()
 }
 
 // Connect sees to it that there is a connection and that all rows are known. The error of an attempt stands until it is time

@@ -89,7 +89,8 @@ func set(raw []byte) ([]json.RawMessage, error) {
 		return []json.RawMessage{raw}, nil
 	}
 	var members []json.RawMessage
-	return members, json.Unmarshal(value, &members)
+	err = json.Unmarshal(value, &members)
+	return members, err
 }
 
 // pair returns the tag and the value of ["uuid",…], ["set",…] or ["map",…].
@@ -101,12 +102,16 @@ func pair(raw []byte) (tag string, value json.RawMessage, err error) {
 	if len(parts) != 2 {
 		return "", nil, fmt.Errorf("%.40q is no value of a column", raw)
 	}
-	return tag, parts[1], json.Unmarshal(parts[0], &tag)
+	err = json.Unmarshal(parts[0], &tag)
+	return tag, parts[1], err
 }
 
 type text string // "" when the set is empty
 
 func (t *text) UnmarshalJSON(raw []byte) error {
+	if raw[0] == '"' {
+		return json.Unmarshal(raw, (*string)(t))
+	}
 	members, err := set(raw)
 	if err != nil || len(members) == 0 {
 		*t = ""
@@ -136,6 +141,9 @@ func (t *texts) UnmarshalJSON(raw []byte) error {
 type number int64 // 0 when the set is empty
 
 func (n *number) UnmarshalJSON(raw []byte) error {
+	if raw[0] != '[' {
+		return json.Unmarshal(raw, (*int64)(n))
+	}
 	members, err := set(raw)
 	if err != nil || len(members) == 0 {
 		*n = 0
@@ -147,12 +155,20 @@ func (n *number) UnmarshalJSON(raw []byte) error {
 type ids []UUID
 
 func (l *ids) UnmarshalJSON(raw []byte) error {
+	if id, ok := plainUUID(raw); ok {
+		*l = ids{id}
+		return nil
+	}
 	members, err := set(raw)
 	if err != nil {
 		return err
 	}
 	*l = nil
 	for _, m := range members {
+		if id, ok := plainUUID(m); ok {
+			*l = append(*l, id)
+			continue
+		}
 		tag, value, err := pair(m)
 		if err != nil {
 			return err
@@ -169,9 +185,27 @@ func (l *ids) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// plainUUID reads ["uuid","36-characters"] as ovsdb-server writes it, which is most of what it writes.
+func plainUUID(raw []byte) (id UUID, ok bool) {
+	const before, length, after = `["uuid","`, 36, `"]`
+	if len(raw) != len(before)+length+len(after) || string(raw[:len(before)]) != before || string(raw[len(before)+length:]) != after {
+		return "", false
+	}
+	for _, c := range raw[len(before) : len(before)+length] {
+		if c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return "", false
+		}
+	}
+	return UUID(raw[len(before) : len(before)+length]), true
+}
+
 type textMap map[string]string
 
 func (m *textMap) UnmarshalJSON(raw []byte) error {
+	if string(raw) == `["map",[]]` {
+		*m = nil
+		return nil
+	}
 	tag, value, err := pair(raw)
 	if err != nil {
 		return err
@@ -206,6 +240,7 @@ type rows struct {
 	named map[string]UUID // bridges
 	owner map[UUID]UUID   // the bridge of a port or mirror, the port of an interface
 	read  map[UUID]any    // ports and interfaces that were asked for
+	whole map[UUID]Bridge // bridges that were asked for since the last change
 	sizes map[UUID]int
 }
 
@@ -216,6 +251,7 @@ func newRows() *rows {
 	return &rows{
 		bridges: map[UUID]bridgeRow{}, ports: map[UUID]json.RawMessage{}, interfaces: map[UUID]json.RawMessage{},
 		mirrors: map[UUID]mirrorRow{}, named: map[string]UUID{}, owner: map[UUID]UUID{}, read: map[UUID]any{}, sizes: map[UUID]int{},
+		whole: map[UUID]Bridge{},
 	}
 }
 
@@ -226,6 +262,7 @@ type updates map[string]map[UUID]struct {
 
 // fill takes all rows there are.
 func (r *rows) fill(all updates) error {
+	clear(r.whole)
 	for _, table := range []string{tableRoot, tableMirror, tableBridge, tablePort, tableInterface} {
 		for id, row := range all[table] {
 			if err := r.put(table, id, row.New); err != nil {
@@ -430,11 +467,23 @@ func decode[T any](raw json.RawMessage) (row T, err error) {
 	if raw == nil {
 		return row, errVanished
 	}
-	return row, json.Unmarshal(raw, &row)
+	err = json.Unmarshal(raw, &row)
+	return row, err
 }
 
 // bridge returns a bridge with its ports, without its local one.
 func (r *rows) bridge(id UUID) (Bridge, error) {
+	if b, ok := r.whole[id]; ok {
+		return b, nil
+	}
+	b, err := r.compose(id)
+	if err == nil {
+		r.whole[id] = b
+	}
+	return b, err
+}
+
+func (r *rows) compose(id UUID) (Bridge, error) {
 	row := r.bridges[id]
 	b := Bridge{
 		Row: id, Name: string(row.Name), Secure: row.FailMode == "secure", Protocols: row.Protocols, STP: row.STP, RSTP: row.RSTP,

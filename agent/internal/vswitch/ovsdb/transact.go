@@ -102,8 +102,14 @@ var errStale = errors.New("the database did not tell of all changes")
 func (d *DB) look(ctx context.Context, c *conn, fits func(string) bool) (View, error) {
 	table := newRows()
 	all := columns()
+	d.mu.RLock()
+	held := map[string]int{tablePort: len(d.rows.ports), tableInterface: len(d.rows.interfaces), tableMirror: len(d.rows.mirrors)}
+	d.mu.RUnlock()
 	get := func(kind string, ids []UUID) error {
 		columns := append([]string{"_uuid"}, all[kind]...)
+		if len(ids) > 0 && held[kind] < fewForeign*len(ids) {
+			return d.take(ctx, c, table, kind, []operation{selectAll(kind, columns...)}, len(ids))
+		}
 		var ops []operation
 		for chunk := range slices.Chunk(ids, rowsAtOnce) {
 			ops = ops[:0]
@@ -143,6 +149,9 @@ func (d *DB) look(ctx context.Context, c *conn, fits func(string) bool) (View, e
 	}
 	return table.view(bridges)
 }
+
+// fewForeign is how many rows of a table may come for one that is wanted, before it is cheaper to ask for each by its identity.
+const fewForeign = 4
 
 // rowsAtOnce bounds a transaction, which ovsdb-server does not interrupt.
 const rowsAtOnce = 500
