@@ -50,6 +50,23 @@ func (h hands) DelFlows(_ testing.TB, bridge string)         { h.sw.DelFlows(bri
 func (h hands) Restart(testing.TB)               { h.sw.Restart() }
 func (h hands) Stall(testing.TB) (resume func()) { return h.sw.Stall() }
 
+func (h hands) RestartToRestore(testing.TB) (end func()) {
+	h.sw.SetRestoreWait(true)
+	h.sw.Restart()
+	return func() { h.sw.SetRestoreWait(false) }
+}
+
+func (h hands) TakeDevice(_ testing.TB, bridge, port string) (back func()) {
+	h.sw.BreakPort(bridge, port)
+	return func() { h.sw.MendPort(bridge, port) }
+}
+
+func (h hands) Block(_ testing.TB, bridge, port string) (unblock func()) {
+	set := func(blocked bool) { h.sw.SetPort(bridge, port, func(p *cable.Port) { p.NoReceive = blocked }) }
+	set(true)
+	return func() { set(false) }
+}
+
 func (h hands) Disturb(_ testing.TB, _ int, bridge, port string) {
 	h.sw.BreakPort(bridge, port)
 	h.sw.MendPort(bridge, port)

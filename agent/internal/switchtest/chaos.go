@@ -3,6 +3,7 @@ package switchtest
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -23,6 +24,12 @@ type Faults interface {
 	Restart(t testing.TB)
 	// Stall makes it hang until the returned function is called.
 	Stall(t testing.TB) (resume func())
+	// RestartToRestore restarts it with flow-restore-wait, until the returned function is called.
+	RestartToRestore(t testing.TB) (end func())
+	// TakeDevice takes the device of a port away until the returned function is called.
+	TakeDevice(t testing.TB, bridge, port string) (back func())
+	// Block has a port receive nothing until the returned function is called.
+	Block(t testing.TB, bridge, port string) (unblock func())
 	// Disturb does one of what else happens to a bridge of such a switch, by a number that is drawn, and leaves a mux.
 	Disturb(t testing.TB, n int, bridge, port string)
 }
@@ -70,7 +77,8 @@ func Chaos(t *testing.T, start func(t *testing.T) (engine.Switch, Hands, Faults)
 	for i := range chaosMuxes {
 		c.addMux(i)
 	}
-	c.e = c.startEngine(ChaosTimeout)
+	stuck := &stuckLog{rand: rand.New(rand.NewPCG(seed, 1))}
+	c.e = c.startEngine(ChaosTimeout, slog.New(stuck))
 	c.quiet()
 	files := openFiles(t)
 	rounds := 0
@@ -90,6 +98,27 @@ func Chaos(t *testing.T, start func(t *testing.T) (engine.Switch, Hands, Faults)
 }
 
 const chaosMuxes = 6
+
+// stuckLog is a log that now and then takes nothing for a while, for which no change may wait.
+type stuckLog struct {
+	mu   sync.Mutex
+	rand *rand.Rand
+}
+
+// Enabled, WithAttrs and WithGroup are slog.Handler's.
+func (*stuckLog) Enabled(context.Context, slog.Level) bool { return true }
+func (s *stuckLog) WithAttrs([]slog.Attr) slog.Handler     { return s }
+func (s *stuckLog) WithGroup(string) slog.Handler          { return s }
+
+// Handle is slog.Handler's.
+func (s *stuckLog) Handle(context.Context, slog.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rand.IntN(20) == 0 {
+		time.Sleep(time.Duration(s.rand.IntN(500)) * time.Millisecond)
+	}
+	return nil
+}
 
 type chaos struct {
 	*suite
@@ -136,6 +165,32 @@ func (c *chaos) act() {
 		c.hands.RemoveBridge(c, bridge)
 		c.call(i)
 		c.addMux(i)
+	case n < 85:
+		did("bridge anew during a reload")
+		c.calls.Go(func() {
+			_ = c.e.Reload(context.Background()) // of a switch that is away
+		})
+		c.hands.RemoveBridge(c, bridge)
+		c.call(i)
+		c.addMux(i)
+	case n < 87:
+		port := []string{nic, upper, lower}[c.rand.IntN(3)]
+		did("device of " + port)
+		back := c.faults.TakeDevice(c, bridge, port)
+		for range c.rand.IntN(4) {
+			c.call(i)
+		}
+		if c.rand.IntN(3) == 0 {
+			c.calls.Wait()
+			c.quiet()
+		}
+		back()
+	case n < 89:
+		port := []string{nic, upper, lower}[c.rand.IntN(3)]
+		did("blocked " + port)
+		unblock := c.faults.Block(c, bridge, port)
+		c.call(i)
+		unblock()
 	case n < 91:
 		port, n := []string{nic, upper, lower}[c.rand.IntN(3)], c.rand.IntN(1000)
 		did(fmt.Sprintf("disturb by %d, port %s", n, port))
@@ -143,9 +198,16 @@ func (c *chaos) act() {
 	case n < 94:
 		did("pause")
 		time.Sleep(time.Duration(c.rand.IntN(30)) * time.Millisecond)
-	case n < 97:
+	case n < 96:
 		did("restart")
 		c.faults.Restart(c)
+	case n < 97:
+		did("restart to restore")
+		end := c.faults.RestartToRestore(c)
+		for range c.rand.IntN(4) {
+			c.call(c.rand.IntN(chaosMuxes))
+		}
+		end()
 	default:
 		did("stall")
 		resume := c.faults.Stall(c)

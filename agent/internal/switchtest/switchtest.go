@@ -349,13 +349,13 @@ func (s *suite) watch() {
 }
 
 // startEngine runs an engine on the switch until the test ends.
-func (s *suite) startEngine(timeout time.Duration) *engine.Engine {
+func (s *suite) startEngine(timeout time.Duration, log *slog.Logger) *engine.Engine {
 	s.Helper()
 	names, err := cable.NewNames(VMSet)
 	if err != nil {
 		s.Fatal(err)
 	}
-	e := engine.New(engine.Config{Names: names, Switch: s.sw, Log: slog.New(slog.DiscardHandler), Timeout: timeout})
+	e := engine.New(engine.Config{Names: names, Switch: s.sw, Log: log, Timeout: timeout})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
@@ -379,7 +379,7 @@ func (s *suite) engine() {
 	s.addMux(2)
 	s.hands.DelFlows(s, bridgeName(2))
 	s.hands.AddFlow(s, bridgeName(2), 0, lowerName(2), nicName(2)) // lower active, upstream gone: side kept, repaired
-	e := s.startEngine(wait.Limit)
+	e := s.startEngine(wait.Limit, slog.New(slog.DiscardHandler))
 	s.wantPackets(0, cable.State{})
 	s.wantPackets(1, cable.State{})
 	s.wantPackets(2, cable.State{Active: cable.LowerToR})
@@ -431,7 +431,7 @@ func (s *suite) engineConcurrent() {
 	for i := range n {
 		s.addMux(i)
 	}
-	e := s.startEngine(wait.Limit)
+	e := s.startEngine(wait.Limit, slog.New(slog.DiscardHandler))
 	toggle := map[int]cable.Change{}
 	for i := range n {
 		toggle[i] = cable.Change{Move: cable.MoveToggle}

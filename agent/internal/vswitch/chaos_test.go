@@ -37,6 +37,27 @@ func (h hands) Stall(testing.TB) (resume func()) {
 	return h.o.Vswitchd.Continue
 }
 
+func (h hands) RestartToRestore(testing.TB) (end func()) {
+	h.o.Vsctl("set", "Open_vSwitch", ".", "other_config:flow-restore-wait=true")
+	h.o.Vswitchd.Kill()
+	h.o.Vswitchd.Start()
+	return func() { h.o.Vsctl("remove", "Open_vSwitch", ".", "other_config", "flow-restore-wait") }
+}
+
+func (h hands) TakeDevice(t testing.TB, _, port string) (back func()) {
+	t.Helper()
+	// ovs-vsctl complains that there is no such device, which is what it is told for.
+	if out, err := h.o.Command("ovs-vsctl", "--timeout=60", "set", "Interface", port, `type=""`).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return func() { h.o.Vsctl("set", "Interface", port, "type=dummy") }
+}
+
+func (h hands) Block(_ testing.TB, bridge, port string) (unblock func()) {
+	h.o.Ofctl("mod-port", bridge, port, "no-receive")
+	return func() { h.o.Ofctl("mod-port", bridge, port, "receive") }
+}
+
 func (h hands) Disturb(_ testing.TB, n int, bridge, port string) {
 	switch n % 4 {
 	case 0:
