@@ -51,13 +51,16 @@ func adapt(word, vmSet string, index int) string {
 
 func (o *OVS) addMuxes(muxes ...Mux) {
 	o.tb.Helper()
-	var args, ports []string
-	for _, m := range muxes {
-		ports = append(ports, m.NIC, m.Upper, m.Lower)
-		args = append(args, o.addBridge(m.Bridge, m.Lower, m.NIC, m.Upper)...)
+	// ovs-vsctl takes the square of what it is told.
+	for some := range slices.Chunk(muxes, 125) {
+		var args, ports []string
+		for _, m := range some {
+			ports = append(ports, m.NIC, m.Upper, m.Lower)
+			args = append(args, o.addBridge(m.Bridge, m.Lower, m.NIC, m.Upper)...)
+		}
+		o.addDevices(ports...)
+		o.Vsctl(args...)
 	}
-	o.addDevices(ports...)
-	o.Vsctl(args...)
 }
 
 // addDevices makes the devices that ports are to have, where Open vSwitch does not make them itself.

@@ -94,8 +94,12 @@ func (s *Switch) forget(bridge string) bool {
 
 // forgetOthers drops all bridges that a view of all doesn't have.
 func (s *Switch) forgetOthers(view ovsdb.View) {
+	there := make(map[string]bool, len(view.Bridges))
+	for _, b := range view.Bridges {
+		there[b.Name] = true
+	}
 	for _, bridge := range s.known() {
-		if !slices.ContainsFunc(view.Bridges, func(b ovsdb.Bridge) bool { return b.Name == bridge }) {
+		if !there[bridge] {
 			s.forget(bridge)
 		}
 	}

@@ -2,6 +2,7 @@ package vswitch
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -27,7 +28,7 @@ const (
 func (s *Switch) Watch(ctx context.Context, seen func(cable.Sight)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	l := &loop{
-		s: s, seen: seen, ctx: ctx, results: make(chan func()), bridges: map[string]*watched{},
+		s: s, seen: seen, ctx: ctx, results: make(chan func(), resultsAtOnce), bridges: map[string]*watched{},
 		polled: time.Now(), pulsed: time.Now(), full: time.Now(),
 	}
 	defer l.running.Wait()
@@ -43,12 +44,28 @@ func (s *Switch) Watch(ctx context.Context, seen func(cable.Sight)) error {
 		case <-s.hints.wake:
 		case done := <-l.results:
 			done()
+			l.drain()
 		case <-timer.C:
 		case <-ctx.Done():
 		}
 		timer.Stop()
 	}
 	return nil
+}
+
+// resultsAtOnce is how many results are taken in one round of the loop, which goes through all bridges.
+const resultsAtOnce = 256
+
+// drain takes the results that have come meanwhile.
+func (l *loop) drain() {
+	for range resultsAtOnce {
+		select {
+		case done := <-l.results:
+			done()
+		default:
+			return
+		}
+	}
 }
 
 // A loop is a Watch. One goroutine runs it and calls seen; it waits for nothing but hints, what it has started, and time. What
@@ -180,12 +197,13 @@ func (l *loop) lookAtAll() {
 
 func (l *loop) lookAtThese(view ovsdb.View, fresh bool) {
 	// What is gone is told first: its port index may be another bridge's now.
-	known := l.s.known()
-	for bridge := range l.bridges {
-		known = append(known, bridge)
+	there := make(map[string]bool, len(view.Bridges))
+	for _, b := range view.Bridges {
+		there[b.Name] = true
 	}
+	known := slices.AppendSeq(l.s.known(), maps.Keys(l.bridges))
 	for _, bridge := range known {
-		if !slices.ContainsFunc(view.Bridges, func(b ovsdb.Bridge) bool { return b.Name == bridge }) {
+		if !there[bridge] {
 			l.gone(bridge)
 		}
 	}

@@ -219,6 +219,14 @@ func TestFlowsEndsWithItsContext(t *testing.T) {
 	}
 }
 
+func TestEndlessAnswer(t *testing.T) {
+	fakeOfctl(t, `while :; do echo 'OFPST_FLOW reply (OF1.4): and so on and so on and so on and so on and so on and so on'; done | head -c 100000000`)
+	c := ofctl.New(ofctl.Config{Timeout: wait.Limit})
+	if flows, err := c.Flows(t.Context(), "br"); err == nil || !strings.Contains(err.Error(), "has no end") {
+		t.Errorf("%d flows, error %v", len(flows), err)
+	}
+}
+
 func TestAnswersThatAreNone(t *testing.T) {
 	fakeOfctl(t, `echo 'hello'`)
 	if flows, err := ofctl.New(ofctl.Config{}).Flows(t.Context(), "br"); err == nil {

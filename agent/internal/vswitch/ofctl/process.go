@@ -61,14 +61,36 @@ func (p *process) run(stdin io.Reader, name string, args []string) error {
 	cmd := exec.CommandContext(p.ctx, name, append([]string{"--no-names"}, args...)...)
 	// A child of the program could hold its output open for longer than the program lives.
 	cmd.WaitDelay = p.timeout
-	var stdout, stderr bytes.Buffer
+	var stdout, stderr output
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
 	if p.err = cmd.Start(); p.err == nil {
 		p.started = true
 		p.err = cmd.Wait()
 	}
-	p.stdout, p.stderr = stdout.Bytes(), stderr.Bytes()
+	if stdout.full || stderr.full {
+		p.err = errEndless // which ended the program, so that it has no better word
+	}
+	p.stdout, p.stderr = stdout.text.Bytes(), stderr.text.Bytes()
 	return p.err
+}
+
+// An output is what a program prints, up to a bound: it may speak to anybody at a bridge's socket.
+type output struct {
+	text bytes.Buffer
+	full bool
+}
+
+// maxOutput bounds it, in bytes: some hundred thousand flows.
+const maxOutput = 16 << 20
+
+var errEndless = fmt.Errorf("ovs-ofctl's answer has no end: it has more than %d MB", maxOutput>>20)
+
+func (o *output) Write(p []byte) (int, error) {
+	if o.text.Len()+len(p) > maxOutput {
+		o.full = true
+		return 0, errEndless
+	}
+	return o.text.Write(p)
 }
 
 // failure tells why a call failed. err is the library's error.
