@@ -88,7 +88,7 @@ func (d *portsDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 	}
 	all, err := t.agent.All(ctx, t.vmSet)
 	if err != nil {
-		resp.Diagnostics.Append(cannotReach(ctx, t.agent, t.vmSet, nil, "reading", err))
+		addError(&resp.Diagnostics, t.cannotReach(ctx, nil, "reading", err))
 		return
 	}
 	for _, s := range all {
@@ -99,7 +99,7 @@ func (d *portsDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 	}
 	overview, err := t.agent.Overview(ctx)
 	if err != nil && client.Code(err) != api.CodeNotFound {
-		resp.Diagnostics.Append(cannotReach(ctx, t.agent, t.vmSet, nil, "reading", err))
+		addError(&resp.Diagnostics, t.cannotReach(ctx, nil, "reading", err))
 		return
 	}
 	for _, r := range overview.VMSets[t.vmSet].Rejected {
