@@ -14,11 +14,7 @@ import (
 // what it said.
 func terraformIn(t testing.TB, dir string, env []string, args ...string) string {
 	t.Helper()
-	path := "terraform"
-	if own := os.Getenv("TF_ACC_TERRAFORM_PATH"); own != "" {
-		path = own
-	}
-	cmd := exec.CommandContext(t.Context(), path, append(args, "-no-color")...)
+	cmd := exec.CommandContext(t.Context(), terraformPath(), append(args, "-no-color")...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), append(env, "TF_CLI_CONFIG_FILE="+overrides(t), "CHECKPOINT_DISABLE=1")...)
 	out, err := cmd.CombinedOutput()

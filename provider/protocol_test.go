@@ -171,16 +171,35 @@ func (p *plugin) useFor(endpoint, vmSet string) {
 	}, false).Diagnostics)
 }
 
+// plan plans a configuration.
+func (p *plugin) plan(prior resourceState, config tftypes.Value) *tfprotov6.PlanResourceChangeResponse {
+	p.t.Helper()
+	return must(p.server.PlanResourceChange(p.t.Context(), &tfprotov6.PlanResourceChangeRequest{
+		TypeName: p.typeName, PriorState: p.pack(p.port, prior.value), PriorPrivate: prior.private,
+		ProposedNewState: p.pack(p.port, p.proposed(prior.value, config)), Config: p.pack(p.port, config),
+	}))(p.t)
+}
+
+// proposed is the configuration with what is computed as it is in the state, as core proposes it.
+func (p *plugin) proposed(prior, config tftypes.Value) tftypes.Value {
+	p.t.Helper()
+	if prior.IsNull() || config.IsNull() {
+		return config
+	}
+	var was map[string]tftypes.Value
+	if err := prior.As(&was); err != nil {
+		p.t.Fatal(err)
+	}
+	return p.with(p.with(config, "original", was["original"]), "healthy", was["healthy"])
+}
+
 // apply plans and applies a configuration, null for a destroy, and returns what was said on the way.
 func (p *plugin) apply(prior resourceState, config tftypes.Value) (resourceState, string) {
 	p.t.Helper()
 	if prior.value.Type() == nil {
 		prior.value = tftypes.NewValue(p.port, nil)
 	}
-	plan := must(p.server.PlanResourceChange(p.t.Context(), &tfprotov6.PlanResourceChangeRequest{
-		TypeName: p.typeName, PriorState: p.pack(p.port, prior.value), PriorPrivate: prior.private,
-		ProposedNewState: p.pack(p.port, config), Config: p.pack(p.port, config),
-	}))(p.t)
+	plan := p.plan(prior, config)
 	words := said(plan.Diagnostics)
 	if strings.Contains(words, "ERROR") {
 		return prior, words
