@@ -43,19 +43,21 @@ func (b *breaker) failure(budget time.Duration) *Error {
 	return nil
 }
 
-// open opens the breaker for a while, unless there was an answer since count returned n. spent is how long the call tried.
-// It returns false when the breaker is open already.
-func (b *breaker) open(n uint64, cause *Error, spent, while time.Duration) bool {
+// open opens the breaker for a while, unless there was an answer since count returned n. spent is how long the call tried. It
+// returns false when somebody else has the same failure in full, and there was no answer since.
+func (b *breaker) open(n uint64, cause *Error, spent, while time.Duration) (first bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	first = b.cause == nil || b.cause.Code != cause.Code
 	now := time.Now()
-	if now.Before(b.until) && spent <= b.spent {
-		return false
+	if b.answers != n || now.Before(b.until) && spent <= b.spent {
+		return first
 	}
-	if b.answers == n {
-		b.until, b.spent, b.cause = now.Add(while), spent, cause
+	b.until, b.spent = now.Add(while), spent
+	if first {
+		b.cause = cause
 	}
-	return true
+	return first
 }
 
 // isDown reports whether a failure says of the agent, or of the proxy before it, that no other call would fare better. An

@@ -66,7 +66,7 @@ func (c *Client) Shared(ctx context.Context, vmSet string) (map[int]api.Status, 
 			return r.ports, nil
 		case r.budget < min(left, c.cfg.MaxElapsed) && Code(r.err) != CodeCancelled:
 			continue // it was a glance of somebody, who gives up early
-		case r.budget < left && isSpent(r.err):
+		case r.budget < left && mayPass(r.err):
 			muxes, err := c.All(ctx, vmSet)
 			return ByPort(muxes), err // which spends what is left
 		}
@@ -93,10 +93,10 @@ func (c *Client) Glance(ctx context.Context, vmSet string) (map[int]api.Status, 
 	return r.ports, true
 }
 
-// isSpent reports whether a call failed since it had no more time.
-func isSpent(err error) bool {
+// mayPass reports whether a call failed in a way that more time may help.
+func mayPass(err error) bool {
 	e := (*Error)(nil)
-	return errors.As(err, &e) && isDown(e)
+	return errors.As(err, &e) && (isDown(e) || e.Repeated)
 }
 
 // await waits for a read, at most until a time where that is not zero, and reports whether the read ended. A read that it has
