@@ -504,6 +504,30 @@ func TestTimeouts(t *testing.T) {
 	}}})
 }
 
+// A resource may wait longer than the provider's max_elapsed, for an agent that is restarted meanwhile; others are not kept.
+func TestTimeoutsMayBeLonger(t *testing.T) {
+	either(t, func(t *testing.T, resource func(...string) string, _ string) {
+		a := agenttest.Start(t)
+		var refused atomic.Int32
+		endpoint := before(t, a, func(w http.ResponseWriter, _ *http.Request) bool {
+			if refused.Add(1) > 40 { // more than max_elapsed of 50ms allows, since the waits are up to 20ms
+				return false
+			}
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return true
+		})
+		config := strings.Replace(settingsFor(endpoint, a.VMSet), `"5s"`, `"50ms"`, 1)
+		w := newWorkspace(t, config+resource())
+		w.fails("apply", "-auto-approve")
+		refused.Store(0)
+		w.write(config + resource(`timeouts = { create = "5m" }`))
+		w.apply()
+		if err := agentHas(t, a, 3, "lower_tor", 1)(nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // linkmgrd switches back whatever is set.
 func TestPortThatDoesNotStay(t *testing.T) {
 	for name, tc := range map[string]struct {

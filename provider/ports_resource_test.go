@@ -87,8 +87,8 @@ func TestPortsLifecycle(t *testing.T) {
 		}, { // drift is ignored, and an edit of something else flips nothing
 			PreConfig:        func() { a.Flip(0) },
 			Config:           config + ports("0 = "+upperSide+"\n1 = "+upperSide+"\n3 = "+lowerSide, restore, `drift_policy = "ignore"`),
-			ConfigPlanChecks: portsPlanIs(plancheck.ResourceActionUpdate), // of the side as well: the refresh saw it
-			Check:            agentHas(t, a, 0, "upper_tor", 6),
+			ConfigPlanChecks: portsPlanIs(plancheck.ResourceActionUpdate), // of the side as well, which the refresh saw, and which is not written
+			Check:            agentHas(t, a, 0, "lower_tor", 5),
 		}, {
 			PreConfig:        func() { a.Flip(1) },
 			Config:           config + ports("0 = "+upperSide+"\n1 = "+upperSide+"\n3 = "+lowerSide, restore, `drift_policy = "ignore"`),
