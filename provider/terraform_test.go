@@ -22,8 +22,14 @@ type workspace struct {
 // newWorkspace makes a workspace with a configuration.
 func newWorkspace(t testing.TB, config string) *workspace {
 	t.Helper()
+	return newWorkspaceBy(t, must(os.Executable())(t), config)
+}
+
+// newWorkspaceBy is newWorkspace with another binary of the provider.
+func newWorkspaceBy(t testing.TB, binary, config string) *workspace {
+	t.Helper()
 	needTerraform(t)
-	w := &workspace{t: t, dir: t.TempDir(), env: []string{"TF_CLI_CONFIG_FILE=" + overrides(t), "CHECKPOINT_DISABLE=1"}}
+	w := &workspace{t: t, dir: t.TempDir(), env: []string{"TF_CLI_CONFIG_FILE=" + overridesBy(t, binary), "CHECKPOINT_DISABLE=1"}}
 	w.write(config)
 	return w
 }
