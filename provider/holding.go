@@ -71,7 +71,8 @@ func settingsOf(ctx context.Context, v attr.Value) (portSettings, diag.Diagnosti
 	if !ok {
 		return s, diag.Diagnostics{diag.NewErrorDiagnostic("Bug in the provider", fmt.Sprintf("The settings of a port are a %T.", v))}
 	}
-	return s, object.As(ctx, &s, objectOptions)
+	diags := object.As(ctx, &s, objectOptions)
+	return s, diags
 }
 
 func (s portSettings) equal(other portSettings) bool {

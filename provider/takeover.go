@@ -174,7 +174,7 @@ func (k *keeper) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 			continue // gone
 		}
 		notes[port] = state.refresh(port, now, notes[port], corrects)
-		ill = ill || complaint(now) != "" && !(corrects && heals(now))
+		ill = ill || complaint(now) != "" && (!corrects || !heals(now))
 		if !state.imported && bed.run.readTwice(bed.at(port)) {
 			resp.Diagnostics.Append(managedTwice(bed.vmSet, port))
 		}

@@ -91,9 +91,9 @@ func (w *workspace) destroy(more ...string) string {
 }
 
 // planned fails the test unless the plan is empty.
-func (w *workspace) planned(more ...string) string {
+func (w *workspace) planned() string {
 	w.t.Helper()
-	return w.ok(append([]string{"plan", "-detailed-exitcode"}, more...)...)
+	return w.ok("plan", "-detailed-exitcode")
 }
 
 func terraformPath() string {

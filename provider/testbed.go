@@ -41,7 +41,7 @@ func (b testbed) set(ctx context.Context, want map[int]api.Desired, mend []int) 
 	maps.DeleteFunc(open, func(_ int, d api.Desired) bool { return isNothing(d) })
 	settled := func(port int, d api.Desired) bool {
 		s, ok := now[port]
-		return ok && satisfies(s, d) && !(slices.Contains(mend, port) && len(faulty(s)) > 0)
+		return ok && satisfies(s, d) && (!slices.Contains(mend, port) || len(faulty(s)) == 0)
 	}
 	for try := 1; len(open) > 0; try++ {
 		got, err := b.agent.SetPorts(ctx, b.vmSet, open)
