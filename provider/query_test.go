@@ -23,7 +23,7 @@ func (w *workspace) query(limit string) string {
 // Terraform reads 100 results unless the list block says otherwise, and says nothing of those that it does not read.
 func TestQueryOfMoreThanTheLimit(t *testing.T) {
 	t.Parallel()
-	has(t, "query", "1.14.0", "")
+	has(t, "query", since.query)
 	a := agenttest.Start(t, agenttest.Ports(117))
 	w := newWorkspace(t, settings(a))
 	for limit, listed := range map[string]int{"": 100, "limit = 5": 5, "limit = 200": 117} {
@@ -43,7 +43,7 @@ func TestQueryOfMoreThanTheLimit(t *testing.T) {
 // What a query finds, for both resources, is imported by the configuration that it writes, and nothing changes.
 func TestQueryIsImported(t *testing.T) {
 	t.Parallel()
-	has(t, "query", "1.14.0", "")
+	has(t, "query", since.query)
 	for _, resource := range []string{"mux_port", "mux_ports"} {
 		t.Run(resource, func(t *testing.T) {
 			a := agenttest.Start(t, agenttest.Ports(3))
@@ -67,7 +67,7 @@ func TestQueryIsImported(t *testing.T) {
 // Actions with a real terraform: invoked by hand, and triggered by a resource.
 func TestActionsForReal(t *testing.T) {
 	t.Parallel()
-	has(t, "actions", "1.14.0", "")
+	has(t, "actions", since.query)
 	a := agenttest.Start(t)
 	w := newWorkspace(t, settings(a)+`
 action "mux_toggle" "failover" {

@@ -247,17 +247,17 @@ func TestRemovedPortThatCantBeRestored(t *testing.T) {
 // What the error of a restore names has to work while the agent is away.
 func TestWaysOutOfARestore(t *testing.T) {
 	for name, tc := range map[string]struct {
-		version, tofu string
-		out           func(w *workspace, provider string, resource func(...string) string, address string)
+		needs firstIn
+		out   func(w *workspace, provider string, resource func(...string) string, address string)
 	}{
-		"state rm": {"1.0.0", "1.6.0", func(w *workspace, _ string, _ func(...string) string, address string) {
+		"state rm": {firstIn{"1.0.0", "1.6.0"}, func(w *workspace, _ string, _ func(...string) string, address string) {
 			w.ok("state", "rm", address)
 		}},
-		"removed block": {"1.7.0", "1.7.0", func(w *workspace, provider string, _ func(...string) string, address string) {
+		"removed block": {since.removed, func(w *workspace, provider string, _ func(...string) string, address string) {
 			w.write(provider + "removed {\n  from = " + address + "\n  lifecycle { destroy = false }\n}\n")
 			w.apply("-refresh=false")
 		}},
-		"keep, then destroy": {"1.0.0", "1.6.0", func(w *workspace, provider string, resource func(...string) string, _ string) {
+		"keep, then destroy": {firstIn{"1.0.0", "1.6.0"}, func(w *workspace, provider string, resource func(...string) string, _ string) {
 			w.write(provider + resource(`on_destroy = "keep"`))
 			w.apply("-refresh=false")
 			w.destroy("-refresh=false")
@@ -265,7 +265,7 @@ func TestWaysOutOfARestore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			either(t, func(t *testing.T, resource func(...string) string, address string) {
-				has(t, name, tc.version, tc.tofu)
+				has(t, name, tc.needs)
 				a := agenttest.Start(t)
 				provider := impatient(settings(a))
 				w := newWorkspace(t, provider+resource(restore))

@@ -103,9 +103,20 @@ func terraformPath() string {
 	return "terraform"
 }
 
-// has skips a test where terraform is older than the version that first had what the test needs, as the table in the
-// documentation says. OpenTofu has its own versions: "" is for what it doesn't have.
-func has(t testing.TB, what, terraform, tofu string) {
+// A firstIn is the versions that first had something; "" has it not.
+type firstIn struct{ terraform, tofu string }
+
+// since is the table of versions in the provider's documentation; see TestTableOfVersions.
+var since = struct{ test, removed, functions, identity, query firstIn }{
+	test:      firstIn{"1.6.0", "1.6.0"},
+	removed:   firstIn{"1.7.0", "1.7.0"},
+	functions: firstIn{"1.8.0", "1.7.0"},
+	identity:  firstIn{"1.12.0", ""},
+	query:     firstIn{"1.14.0", ""},
+}
+
+// has skips a test where terraform is older than the version that first had what the test needs.
+func has(t testing.TB, what string, first firstIn) {
 	t.Helper()
 	needTerraform(t)
 	out, err := exec.CommandContext(t.Context(), terraformPath(), "version").Output()
@@ -113,9 +124,9 @@ func has(t testing.TB, what, terraform, tofu string) {
 		t.Fatal(err)
 	}
 	name, rest, _ := strings.Cut(string(out), " v")
-	least := terraform
+	least := first.terraform
 	if name == "OpenTofu" {
-		least = tofu
+		least = first.tofu
 	}
 	number, _, _ := strings.Cut(rest, "\n")
 	if least == "" {
