@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 )
@@ -142,6 +144,31 @@ func TestUnhealthyPortThatIsLeftAlone(t *testing.T) {
 			w.write(settingsFor(telling(t, a, tc.tells), a.VMSet, `drift_policy = "`+tc.policy+`"`) + port(3, onLower))
 			w.apply() // and goes on working
 		})
+	}
+}
+
+// The data source says why.
+func TestConditionsOfADataSource(t *testing.T) {
+	t.Parallel()
+	a := agenttest.Start(t)
+	w := newWorkspace(t, settingsFor(telling(t, a, because(api.ConditionPortBlocked, port3)), a.VMSet)+`
+data "mux_port" "p" { port_index = 3 }
+data "mux_ports" "all" {}
+output "conditions" { value = jsonencode([data.mux_port.p.reason_code, data.mux_port.p.conditions]) }
+output "same" { value = jsonencode(data.mux_port.p.conditions) == jsonencode(data.mux_ports.all.ports["3"].conditions) }
+`)
+	w.apply()
+	var got []any
+	if err := json.Unmarshal([]byte(w.ok("output", "-raw", "conditions")), &got); err != nil {
+		t.Fatal(err)
+	}
+	kind, _ := api.ConditionKindOf(api.ConditionPortBlocked)
+	want := []any{kind.Code, []any{map[string]any{"code": kind.Code, "reason": kind.Means, "cure": "look at mbr-vms17-8-3"}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if got := strings.TrimSpace(w.ok("output", "-raw", "same")); got != "true" {
+		t.Errorf("data.mux_ports says something else: %s", got)
 	}
 }
 
