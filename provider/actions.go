@@ -199,7 +199,7 @@ func (a *verbAction) Invoke(ctx context.Context, req action.InvokeRequest, resp 
 	slices.Sort(ports)
 	ports, err := a.do(ctx, t, ports, sides)
 	if err != nil {
-		resp.Diagnostics.Append(cannotReach(ctx, t.agent, t.vmSet, ports, "the action on", err))
+		addError(&resp.Diagnostics, t.cannotReach(ctx, ports, "the action on", err))
 		return
 	}
 	resp.SendProgress(action.InvokeProgressEvent{Message: a.done + " " + portsOf(t.vmSet, ports) + "."})
@@ -211,7 +211,7 @@ func (a *verbAction) do(ctx context.Context, t target, ports []int, sides []stri
 	if a.takes == takesNoPorts {
 		return nil, a.call(ctx, t.agent, t.vmSet, nil)
 	}
-	now, missing, err := find(ctx, t.agent, t.vmSet, ports, false)
+	now, missing, err := t.find(ctx, ports, false)
 	if err != nil {
 		return missing, err
 	}
@@ -225,6 +225,6 @@ func (a *verbAction) do(ctx context.Context, t target, ports []int, sides []stri
 	for _, port := range ports {
 		want[port] = a.change(now[port], sides)
 	}
-	_, err = set(ctx, t.agent, t.vmSet, want)
+	_, _, err = t.set(ctx, want, nil)
 	return ports, err
 }

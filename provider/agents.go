@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -21,6 +20,7 @@ type meta struct {
 	vmSet       types.String
 	driftPolicy types.String
 	agents      *agents
+	run         *run
 }
 
 // agent returns the client for a resource whose own endpoint is given, null for none. It is nil without a diagnostic
@@ -56,7 +56,18 @@ func (m *meta) ignoresDrift(own types.String) bool {
 // rewrites reports whether an update writes each setting, changed or not: under "ignore" the state may be old, and a new
 // endpoint may be another switch.
 func (m *meta) rewrites(state, plan managed) bool {
-	return m.ignoresDrift(state.DriftPolicy) && !m.ignoresDrift(plan.DriftPolicy) || !plan.Endpoint.Equal(state.Endpoint)
+	return m.ignoresDrift(state.DriftPolicy) && !m.ignoresDrift(plan.DriftPolicy) || !m.normal(plan.Endpoint).Equal(m.normal(state.Endpoint))
+}
+
+// normal returns the endpoint of a resource as it would be called, however it is written.
+func (m *meta) normal(own types.String) types.String {
+	if own.IsNull() {
+		own = m.endpoint
+	}
+	if endpoint, err := client.ParseEndpoint(own.ValueString()); err == nil {
+		return types.StringValue(endpoint)
+	}
+	return own
 }
 
 // metaOf returns what Configure of the provider made; nil before that, as in validate.
@@ -115,11 +126,3 @@ func logTry(ctx context.Context, try client.Try) {
 
 // objectOptions reads unknown parts of an object as empty, which only happens at plan time.
 var objectOptions = basetypes.ObjectAsOptions{UnhandledNullAsEmpty: true, UnhandledUnknownAsEmpty: true}
-
-// within limits ctx to a timeout of the resource; zero is no limit but that of each request.
-func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	if limit <= 0 {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, limit)
-}

@@ -25,6 +25,7 @@ func outputsAre(want map[string]string) resource.TestCheckFunc {
 
 func TestDataSourcesAndFunctions(t *testing.T) {
 	t.Parallel()
+	has(t, "functions", since.functions)
 	a := agenttest.Start(t, agenttest.Ports(4))
 	a.Flip(1)
 	a.Flip(3)

@@ -4,35 +4,76 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 	"github.com/sonic-mux/terraform-provider-mux/internal/client"
 )
 
 // A problem is what a diagnostic says: a short title, then what happened and what to do.
-type problem struct{ title, detail string }
+type problem struct {
+	title, detail string
+	code          string         // of the client's error
+	each          map[int]string // what happened with one port, as far as that is known
+}
+
+// of says in short what happened with a port.
+func (p problem) of(port int) string {
+	if words, ok := p.each[port]; ok {
+		return words
+	}
+	return strings.TrimSpace(p.title + ". " + p.detail)
+}
+
+// reasonOf says what happened with a port that one of the problems is about.
+func reasonOf(problems []problem, port int) string {
+	for _, p := range problems {
+		if words, ok := p.each[port]; ok {
+			return words
+		}
+	}
+	return problems[len(problems)-1].of(port)
+}
+
+func addError(diags *diag.Diagnostics, p problem) { diags.AddError(p.title, p.detail) }
 
 // explain turns a failure into words for the person who runs the testbed. asked says what Terraform wanted, such as
 // "reading port 3 of vms17-8".
 func explain(asked string, err error) problem {
 	if m := (*mismatchError)(nil); errors.As(err, &m) {
-		return problem{"The port did not stay as it was set", fmt.Sprintf("%s: %s.\n\n"+
-			"Probably linkmgrd on the ToR switched it back: set the mux mode to manual there, or drift_policy = %q here.",
-			upperFirst(asked), m, driftIgnore)}
+		p := problem{title: "The port did not stay as it was set", each: map[int]string{}}
+		todo := fmt.Sprintf("Probably linkmgrd on the ToR switched it back: set the mux mode to manual there, or drift_policy = %q here.", driftIgnore)
+		if m.stays() {
+			p.title = "The port is still not healthy"
+			todo = "Setting it again should have mended it. Look at the bridge on the test server: something keeps changing it."
+		}
+		for port := range m.want {
+			p.each[port] = p.title + ": " + strings.Join(m.of(port), "; ") + ". " + todo
+		}
+		p.detail = fmt.Sprintf("%s: %s.\n\n%s", upperFirst(asked), m, todo)
+		return p
 	}
 	e := (*client.Error)(nil)
 	if !errors.As(err, &e) {
-		return problem{upperFirst(asked) + " failed", sentence(err)}
+		return problem{title: upperFirst(asked) + " failed", detail: sentence(err)}
 	}
 	title, todo := advice(e)
-	if e.Repeated { // one line: the whole story stands in another diagnostic
-		return problem{title: fmt.Sprintf("%s failed as well: %s (%s)", upperFirst(asked), lowerFirst(title), e.URL)}
+	p := problem{title: title, code: e.Code, each: map[int]string{}}
+	for port, f := range refusals(err) {
+		p.each[port] = title + ": " + f.ErrMsg + "."
 	}
-	return problem{title, fmt.Sprintf("%s failed. %s\n\n%s", upperFirst(asked), todo, facts(e))}
+	if e.Repeated { // one line: the whole story stands in another diagnostic
+		p.title = fmt.Sprintf("%s failed as well: %s (%s)", upperFirst(asked), lowerFirst(title), e.URL)
+		return p
+	}
+	p.detail = fmt.Sprintf("%s failed. %s\n\n%s", upperFirst(asked), todo, facts(e))
+	return p
 }
 
 // repeated reports whether another diagnostic tells the whole story of a failure.
@@ -43,13 +84,13 @@ func repeated(err error) bool {
 
 // endpointUnknown is for what needs an agent at once. why says what does.
 func endpointUnknown(why string) problem {
-	return problem{"The endpoint is not known yet", why + " Apply first what the endpoint is taken from, or write the endpoint out."}
+	return problem{title: "The endpoint is not known yet", detail: why + " Apply first what the endpoint is taken from, or write the endpoint out."}
 }
 
 // advice returns the title of a failed call and what to do about it.
 func advice(e *client.Error) (title, todo string) {
 	if e.Stopped != nil {
-		return "Stopped before it was done", "The operation was cancelled, or the resource's timeouts were too short for it."
+		return "Stopped before it was done", "The operation was cancelled."
 	}
 	switch e.Code {
 	case api.CodeUnknownVMSet:
@@ -57,10 +98,10 @@ func advice(e *client.Error) (title, todo string) {
 	case api.CodeUnknownPort:
 		return "No such port", "Check the port's index, and that the testbed has been set up: the agent finds no bridge for this port."
 	case api.CodeRejectedMux:
-		return "The bridge is not a mux", "Mend the bridge on the test server; the agent takes it up by itself."
+		return "The bridge is not a usable mux", "Mend the bridge on the test server; the agent takes it up by itself."
 	case api.CodeSwitch, api.CodePartial:
 		return "The switch refused the change",
-			"The port was left as it was. Mend on the test server what Open vSwitch names below, then apply again."
+			"Mend on the test server what Open vSwitch names below, then apply again. Ports that are not named below are done."
 	case client.CodeTimeout:
 		if e.Status != 0 {
 			return "The switch did not confirm the change in time",
@@ -72,6 +113,8 @@ func advice(e *client.Error) (title, todo string) {
 			return "The agent's certificate is not trusted", "Set ca_cert_pem in the provider block to the certificate of the authority that signed it."
 		}
 		return "Cannot reach the agent", "Check that mux-agent runs and listens at this address, and that no firewall or proxy is in the way."
+	case client.CodeUnsendable:
+		return "The request could not be made", "Nothing left this machine. Check the values in the provider block that the failure below names."
 	case api.CodeNotReady:
 		return "The agent is not ready",
 			"It has not read the switch yet. Check that Open vSwitch runs on the test server; a longer retry.max_elapsed waits longer."
@@ -79,8 +122,16 @@ func advice(e *client.Error) (title, todo string) {
 		return "The agent refuses this machine", "Check token, client_cert_pem and client_key_pem in the provider block, and who may call the agent: its --allow-cidr, or the proxy before it."
 	case api.CodeForbidden:
 		return "The agent refuses this endpoint", "Call it by its address, or start it with --allow-host for the name."
-	case client.CodeNotAnAgent:
+	}
+	switch status := e.Status; {
+	case status == http.StatusTooManyRequests:
+		return "Too many requests", "The agent, or a proxy before it, asks for fewer. Lower max_concurrent_requests in the provider block, or mend the limit there."
+	case status >= http.StatusBadGateway && status <= http.StatusGatewayTimeout:
+		return "A proxy answers in place of the agent", "Check that mux-agent runs, and that the proxy before it can reach it."
+	case e.Code == client.CodeNotAnAgent:
 		return "No mux agent at this endpoint", "Something else answered. Check the endpoint's scheme, host and port, and the proxy settings of this machine."
+	case status >= http.StatusInternalServerError:
+		return "The agent failed", "The fault is in the agent, or in what it runs on, and not in the configuration. Its log tells more."
 	}
 	return "The agent refused the request", "If its answer below does not say what to change, the agent and this provider may be of versions that don't fit."
 }
@@ -93,6 +144,9 @@ func facts(e *client.Error) string {
 	}
 	if e.ReqID != "" {
 		lines = append(lines, "Request id: "+e.ReqID)
+	}
+	if e.Budget > 0 {
+		lines = append(lines, fmt.Sprintf("Time for the operation: %s, by the resource's timeouts", e.Budget))
 	}
 	return strings.Join(append(lines, fmt.Sprintf("Attempts: %d", e.Attempts)), "\n")
 }
@@ -119,6 +173,14 @@ func portsOf(vmSet string, ports []int) string {
 		return portRef{vmSet, ports[0]}.String()
 	}
 	return fmt.Sprintf("ports %s of %s", ranges(ports), vmSet)
+}
+
+// indexes names ports without their vm_set: "port 3", "ports 0-11, 14".
+func indexes(ports []int) string {
+	if len(ports) == 1 {
+		return "port " + ranges(ports)
+	}
+	return "ports " + ranges(ports)
 }
 
 // ranges writes port indexes shortly: "0-11, 14".

@@ -33,12 +33,16 @@ func TestExamples(t *testing.T) {
 		folder := filepath.Dir(file)
 		t.Run(strings.TrimPrefix(folder, examples+"/"), func(t *testing.T) {
 			t.Parallel()
+			has(t, "terraform test", since.test)
+			if strings.HasPrefix(folder, examples+"/functions") || strings.HasSuffix(folder, "dualtor-120") {
+				has(t, "functions", since.functions)
+			}
 			ports := 12
 			if strings.HasSuffix(folder, "dualtor-120") {
 				ports = 112
 			}
 			a := agenttest.Start(t, agenttest.Ports(ports))
-			env := []string{"MUX_ENDPOINT=" + a.URL, "MUX_VM_SET=" + a.VMSet, "TF_VAR_endpoint=" + a.URL, "TF_VAR_vm_set=" + a.VMSet}
+			env := []string{"MUX_ENDPOINT=" + a.URL, "MUX_VM_SET=" + a.VMSet}
 			if out := terraformIn(t, copyExample(t, folder), env, "test"); !strings.Contains(out, "Success!") {
 				t.Errorf("terraform test in %s:\n%s", folder, out)
 			}
@@ -159,20 +163,13 @@ func TestExamplesOfActions(t *testing.T) {
 
 func TestExamplesOfLists(t *testing.T) {
 	a := agenttest.Start(t)
-	p := newPlugin(t)
-	p.use(a)
-	files := glob(t, "*.tfquery.hcl")
-	if len(files) == 0 {
-		t.Fatal("there is no example of a list")
-	}
-	for _, file := range files {
+	for typeName, want := range map[string]int{"mux_port": 12, "mux_ports": 1} {
+		p := newPluginFor(t, typeName)
+		p.use(a)
+		file := filepath.Join(examples, "list-resources", typeName, "list-resource.tfquery.hcl")
 		for label, body := range blocks(t, file, "list") {
-			config := configOf(t, body)
-			if config["endpoint"] != nil { // that agent is not there
-				config["endpoint"], config["vm_set"] = a.URL, a.VMSet
-			}
-			if got := p.list(config, true, 100); len(got) != 12 {
-				t.Errorf("%s: %s found %d ports, want 12", file, label, len(got))
+			if got := p.list(configOf(t, body), true, 100); len(got) != want {
+				t.Errorf("%s: %s found %d, want %d", file, label, len(got), want)
 			}
 		}
 	}
@@ -190,7 +187,7 @@ func TestExampleOfTheProvider(t *testing.T) {
 	set := attrs{}
 	for name, attribute := range body.Attributes {
 		if name == "token" || strings.HasSuffix(name, "_pem") {
-			continue // from a variable or a file
+			continue // from a variable
 		}
 		v, diags := attribute.Expr.Value(&hcl.EvalContext{})
 		switch {

@@ -50,7 +50,7 @@ func (d *flapCountersDataSource) Read(ctx context.Context, req datasource.ReadRe
 	}
 	byBridge, err := t.agent.FlapCounters(ctx, t.vmSet)
 	if err != nil {
-		resp.Diagnostics.Append(cannotReach(ctx, t.agent, t.vmSet, nil, "reading", err))
+		addError(&resp.Diagnostics, t.cannotReach(ctx, nil, "reading", err))
 		return
 	}
 	state := flapCountersModel{t.endpoint, t.vmSet, map[string]int{}}

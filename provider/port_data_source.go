@@ -54,7 +54,7 @@ func (d *portDataSource) Read(ctx context.Context, req datasource.ReadRequest, r
 	}
 	now, err := t.agent.Status(ctx, t.vmSet, port)
 	if err != nil {
-		resp.Diagnostics.Append(cannotReach(ctx, t.agent, t.vmSet, []int{port}, "reading", err))
+		addError(&resp.Diagnostics, t.cannotReach(ctx, []int{port}, "reading", err))
 		return
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, portDataModel{t.endpoint, t.vmSet, statusOf(now)})...)

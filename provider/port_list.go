@@ -2,13 +2,13 @@ package provider
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/list"
 	"github.com/hashicorp/terraform-plugin-framework/list/schema"
-	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
@@ -56,17 +56,34 @@ func (l *portList) List(ctx context.Context, req list.ListRequest, stream *list.
 	}
 	all, err := t.agent.All(ctx, t.vmSet)
 	if err != nil {
-		stream.Results = list.ListResultsStreamDiagnostics(diag.Diagnostics{cannotReach(ctx, t.agent, t.vmSet, nil, "reading", err)})
+		stream.Results = listFailed(t.cannotReach(ctx, nil, "reading", err))
 		return
 	}
 	ports := client.ByPort(all)
-	indexes := slices.Sorted(maps.Keys(ports))
-	if req.Limit > 0 {
-		indexes = indexes[:min(int64(len(indexes)), req.Limit)]
-	}
-	stream.Results = func(push func(list.ListResult) bool) {
-		for _, port := range indexes {
-			if !push(listed(ctx, req, t, ports[port])) {
+	stream.Results = limited(req, "ports of "+t.vmSet, slices.Sorted(maps.Keys(ports)), func(port int) list.ListResult {
+		return listed(ctx, req, t, ports[port])
+	})
+}
+
+func listFailed(p problem) func(func(list.ListResult) bool) {
+	return list.ListResultsStreamDiagnostics(diag.Diagnostics{diag.NewErrorDiagnostic(p.title, p.detail)})
+}
+
+// limited makes a result of each of all. Terraform stops to read at its limit, which is 100 unless the list block says
+// otherwise; so a result that holds only the warning of that comes first.
+func limited[T any](req list.ListRequest, what string, all []T, result func(T) list.ListResult) func(func(list.ListResult) bool) {
+	return func(push func(list.ListResult) bool) {
+		if total := int64(len(all)); req.Limit > 0 && total > req.Limit {
+			var cut list.ListResult
+			cut.Diagnostics.AddWarning("Not all "+what+" are listed", fmt.Sprintf(
+				"There are %d, and the list block's limit is %d, as far as it sets one. Set limit = %d in it to have all of them.", total, req.Limit, total))
+			if !push(cut) {
+				return
+			}
+			all = all[:req.Limit]
+		}
+		for _, one := range all {
+			if !push(result(one)) {
 				return
 			}
 		}
@@ -75,18 +92,23 @@ func (l *portList) List(ctx context.Context, req list.ListRequest, stream *list.
 
 func listed(ctx context.Context, req list.ListRequest, t target, now api.Status) list.ListResult {
 	result := req.NewListResult(ctx)
-	ref := portRef{t.vmSet, now.PortIndex}
-	result.DisplayName = upperFirst(ref.String()) + ", " + now.ActiveSide
-	id := portIdentity{Endpoint: t.endpoint, VMSet: types.StringValue(ref.vmSet), PortIndex: types.Int64Value(int64(ref.port))}
-	result.Diagnostics.Append(result.Identity.Set(ctx, id)...)
-	if !req.IncludeResource {
-		return result
-	}
-	is := found(now)
-	for name, value := range map[string]any{
-		"endpoint": id.Endpoint, "vm_set": id.VMSet, "port_index": id.PortIndex, "active_side": is.ActiveSide, "dropped": is.Dropped,
-	} {
-		result.Diagnostics.Append(result.Resource.SetAttribute(ctx, path.Root(name), value)...)
+	result.DisplayName = upperFirst(portRef{t.vmSet, now.PortIndex}.String()) + ", " + now.ActiveSide
+	h := t.holding(map[int]api.Status{now.PortIndex: now})
+	result.Diagnostics.Append(portShape{}.identify(ctx, result.Identity, h)...)
+	if req.IncludeResource {
+		result.Diagnostics.Append(portShape{}.encode(ctx, result.Resource, h)...)
 	}
 	return result
+}
+
+// holding is what an import of the ports makes.
+func (t target) holding(all map[int]api.Status) holding {
+	h := holding{
+		managed: managed{Endpoint: t.endpoint, VMSet: types.StringValue(t.vmSet), Timeouts: noTimeouts()},
+		ports:   map[int]portSettings{}, original: map[int]types.Object{}, healthy: map[int]types.Bool{},
+	}
+	for port, now := range all {
+		h.ports[port], h.healthy[port] = found(now), types.BoolValue(now.Healthy)
+	}
+	return h
 }

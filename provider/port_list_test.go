@@ -15,9 +15,9 @@ func (p *plugin) list(set attrs, resources bool, limit int64) []tfprotov6.ListRe
 	if !ok {
 		p.t.Fatal("the provider lists nothing")
 	}
-	typ := object(p.t, p.schemas.ListResourceSchemas["mux_port"].ValueType())
+	typ := object(p.t, p.schemas.ListResourceSchemas[p.typeName].ValueType())
 	stream := must(server.ListResource(p.t.Context(), &tfprotov6.ListResourceRequest{
-		TypeName: "mux_port", Config: p.pack(typ, p.value(typ, set)), IncludeResource: resources, Limit: limit,
+		TypeName: p.typeName, Config: p.pack(typ, p.value(typ, set)), IncludeResource: resources, Limit: limit,
 	}))(p.t)
 	var all []tfprotov6.ListResourceResult
 	for r := range stream.Results {
@@ -31,7 +31,7 @@ func TestListPorts(t *testing.T) {
 	a.Flip(1)
 	p := newPlugin(t)
 	p.use(a)
-	results := p.list(attrs{}, true, 100)
+	results := p.list(attrs{}, true, 3)
 	if len(results) != 3 {
 		t.Fatalf("got %d ports, want 3", len(results))
 	}
@@ -49,7 +49,7 @@ func TestListPorts(t *testing.T) {
 			t.Errorf("got identity %s, want %s", identity, want)
 		}
 		resource := p.unpack(p.port, r.Resource)
-		if want := p.value(p.port, attrs{"vm_set": "vms17-8", "port_index": i, "active_side": side, "dropped": []string{}}); !resource.Equal(want) {
+		if want := p.value(p.port, attrs{"vm_set": "vms17-8", "port_index": i, "active_side": side, "dropped": []string{}}); !p.bare(resource).Equal(want) {
 			t.Errorf("got resource %s, want %s", resource, want)
 		}
 		// What the list finds can be imported.
@@ -58,10 +58,6 @@ func TestListPorts(t *testing.T) {
 			t.Errorf("the import is %s, want %s", s.value, resource)
 		}
 	}
-	if n := len(p.list(attrs{}, false, 2)); n != 2 {
-		t.Errorf("got %d ports, want no more than the limit of 2", n)
-	}
-
 	other := agenttest.Start(t, agenttest.VMSet("vms21-1"), agenttest.Ports(1))
 	results = p.list(attrs{"endpoint": other.URL, "vm_set": "vms21-1"}, false, 100)
 	if len(results) != 1 || results[0].Resource != nil {
@@ -70,6 +66,50 @@ func TestListPorts(t *testing.T) {
 	identity := p.unpack(p.identity, results[0].Identity.IdentityData)
 	if want := p.value(p.identity, attrs{"endpoint": other.URL, "vm_set": "vms21-1", "port_index": 0}); !identity.Equal(want) {
 		t.Errorf("got identity %s, want %s", identity, want)
+	}
+}
+
+// Terraform reads as many results as its limit says, and a result that has no identity beside them.
+func TestListOfMoreThanTheLimit(t *testing.T) {
+	a := agenttest.Start(t, agenttest.Ports(117))
+	p := newPlugin(t)
+	p.use(a)
+	results := p.list(attrs{}, false, 100)
+	if len(results) != 101 || results[0].Identity != nil {
+		t.Fatalf("got %d results, want the warning and 100 ports: %+v", len(results), results[0])
+	}
+	mustSay(t, said(results[0].Diagnostics), "WARNING: Not all ports of vms17-8 are listed: There are 117, and the list block's limit is 100",
+		"Set limit = 117")
+	for _, r := range results[1:] {
+		p.quiet(r.Diagnostics)
+	}
+}
+
+func TestListTestbeds(t *testing.T) {
+	a := agenttest.Start(t, agenttest.Ports(3))
+	p := newPluginFor(t, "mux_ports")
+	p.quiet(p.configure(attrs{"endpoint": a.URL}, false).Diagnostics) // the agent knows its vm_sets
+	for _, config := range []attrs{{}, {"vm_set": "vms17-8"}} {
+		results := p.list(config, true, 100)
+		if len(results) != 1 || results[0].DisplayName != "Ports 0-2 of vms17-8" {
+			t.Fatalf("got %+v", results)
+		}
+		p.quiet(results[0].Diagnostics)
+		identity := p.unpack(p.identity, results[0].Identity.IdentityData)
+		if want := p.value(p.identity, attrs{"vm_set": "vms17-8"}); !identity.Equal(want) {
+			t.Errorf("got identity %s, want %s", identity, want)
+		}
+		s := p.imported(tfprotov6.ImportResourceStateRequest{Identity: results[0].Identity})
+		if got := p.unpack(p.port, results[0].Resource); !s.value.Equal(got) {
+			t.Errorf("the import is %s, want %s", s.value, got)
+		}
+	}
+	mustSay(t, said(p.list(attrs{"vm_set": "vms99-1"}, false, 100)[0].Diagnostics), "ERROR: The agent serves another vm_set")
+
+	p = newPluginFor(t, "mux_ports")
+	p.useFor(before(t, a, oldService), a.VMSet)
+	if results := p.list(attrs{}, false, 100); len(results) != 1 || results[0].DisplayName != "Ports 0-2 of vms17-8" {
+		t.Errorf("on mux_simulator.py: got %+v", results)
 	}
 }
 

@@ -270,22 +270,35 @@ func TestRestoreOnDestroy(t *testing.T) {
 	}
 }
 
-func TestRestoreThatFailsDoesNotStopTheDestroy(t *testing.T) {
-	for name, fault := range map[string]func(*agenttest.Agent){
-		"the switch refuses":   func(a *agenttest.Agent) { a.FailNext(3, "OFPFMFC_TABLE_FULL") },
-		"the bridge is gone":   func(a *agenttest.Agent) { a.RemoveBridge(3) },
-		"the agent is stopped": func(a *agenttest.Agent) { a.Stop() },
+// A restore that can't be done keeps the port in the state, so that it is not forgotten. A port that is gone has nothing to
+// be put back.
+func TestRestoreThatFails(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fault, mend func(*agenttest.Agent)
+		says        string
+	}{
+		"the switch refuses":   {func(a *agenttest.Agent) { a.FailNext(3, "OFPFMFC_TABLE_FULL") }, func(*agenttest.Agent) {}, "OFPFMFC_TABLE_FULL"},
+		"the agent is stopped": {(*agenttest.Agent).Stop, (*agenttest.Agent).Resume, "connection refused"},
+		"the bridge is gone":   {func(a *agenttest.Agent) { a.RemoveBridge(3) }, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := agenttest.Start(t)
 			config := impatient(settings(a)) + port(3, onLower, `on_destroy = "restore"`)
-			apply(t, resource.TestCase{Steps: []resource.TestStep{
-				{Config: config},
-				// The fault comes between the refresh of this step's plan and its destroy.
-				{Config: config, Destroy: true, ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{
-					planHook(func() { fault(a) }),
-				}}},
+			// The fault comes between the refresh of this step's plan and its destroy.
+			destroy := resource.TestStep{Config: config, Destroy: true, ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{
+				planHook(func() { tc.fault(a) }),
+			}}}
+			steps := []resource.TestStep{{Config: config}, destroy}
+			if tc.says != "" {
+				steps[1].ExpectError = regexpOf("The port was not restored", tc.says, "terraform state rm")
+				steps = append(steps, resource.TestStep{PreConfig: func() { tc.mend(a) }, Config: config, Destroy: true})
+			}
+			apply(t, resource.TestCase{Steps: steps, CheckDestroy: func(s *terraform.State) error {
+				if tc.says == "" {
+					return nil
+				}
+				return agentHas(t, a, 3, "upper_tor", look(t, a, 3).FlapCounter)(s)
 			}})
 		})
 	}
@@ -374,7 +387,7 @@ func TestSwitchRefuses(t *testing.T) {
 		ExpectError: regexpOf("The switch refused the change", "OFPFMFC_TABLE_FULL", "Request id: [0-9a-f-]{36}"),
 	}, {
 		Config:           settings(a) + port(3, onLower),
-		ConfigPlanChecks: planIs(plancheck.ResourceActionDestroyBeforeCreate), // it was tainted
+		ConfigPlanChecks: planIs(plancheck.ResourceActionCreate), // the port was left as it was, so nothing is tainted
 		Check:            agentHas(t, a, 3, "lower_tor", 1),
 	}, {
 		PreConfig:   func() { a.FailNext(3, "OFPFMFC_EPERM") },
@@ -487,8 +500,32 @@ func TestTimeouts(t *testing.T) {
 	})
 	apply(t, resource.TestCase{Steps: []resource.TestStep{{
 		Config:      settingsFor(endpoint, a.VMSet) + port(3, onLower, `timeouts = { create = "100ms" }`),
-		ExpectError: words("the resource's timeouts were too short"),
+		ExpectError: words("Time for the operation: 100ms, by the resource's timeouts"),
 	}}})
+}
+
+// A resource may wait longer than the provider's max_elapsed, for an agent that is restarted meanwhile; others are not kept.
+func TestTimeoutsMayBeLonger(t *testing.T) {
+	either(t, func(t *testing.T, resource func(...string) string, _ string) {
+		a := agenttest.Start(t)
+		var refused atomic.Int32
+		endpoint := before(t, a, func(w http.ResponseWriter, _ *http.Request) bool {
+			if refused.Add(1) > 40 { // more than max_elapsed of 50ms allows, since the waits are up to 20ms
+				return false
+			}
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return true
+		})
+		config := strings.Replace(settingsFor(endpoint, a.VMSet), `"5s"`, `"50ms"`, 1)
+		w := newWorkspace(t, config+resource())
+		w.fails("apply", "-auto-approve")
+		refused.Store(0)
+		w.write(config + resource(`timeouts = { create = "5m" }`))
+		w.apply()
+		if err := agentHas(t, a, 3, "lower_tor", 1)(nil); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // linkmgrd switches back whatever is set.

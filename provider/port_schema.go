@@ -17,7 +17,12 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-const timeoutDescription = "How long all requests of this operation may take together, as a duration. By default each of them has the provider's retry.max_elapsed."
+const (
+	originalDescription = "before Terraform took it over, for `on_destroy = \"restore\"`. Nothing after an import. Terraform never changes it; a resource that replaces " +
+		"another one in the same apply has that one's."
+	healthyDescription = "packets pass to the server from the active ToR alone, and from the server to both. A port with a dropped side is not healthy. " +
+		"Where setting the port again mends it, and `drift_policy` is `correct`, the plan does so; `data.mux_port` says why it is unhealthy."
+)
 
 func (r *portResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
 	attributes := managedAttributes(ctx)
@@ -28,6 +33,12 @@ func (r *portResource) Schema(ctx context.Context, _ resource.SchemaRequest, res
 		Validators:          []validator.Int64{int64validator.AtLeast(0)},
 		PlanModifiers:       []planmodifier.Int64{int64planmodifier.RequiresReplace()},
 	}
+	attributes["original"] = schema.SingleNestedAttribute{
+		MarkdownDescription: "How the port was " + originalDescription,
+		Computed:            true,
+		Attributes:          originalAttributes(),
+	}
+	attributes["healthy"] = schema.BoolAttribute{MarkdownDescription: "Whether " + healthyDescription, Computed: true}
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "One port of a dual-ToR testbed: which ToR is active on its simulated Y-cable, and which of its sides are dropped.\n\n" +
 			"The port itself belongs to the testbed. Creating the resource takes it over, destroying it leaves the port as it is, " +
@@ -55,6 +66,36 @@ func settingsAttributes() map[string]schema.Attribute {
 	}
 }
 
+// originalAttributes are those of how a port was found.
+func originalAttributes() map[string]schema.Attribute {
+	return map[string]schema.Attribute{
+		"active_side": schema.StringAttribute{MarkdownDescription: "The ToR whose packets reached the server.", Computed: true},
+		"dropped":     schema.SetAttribute{MarkdownDescription: "The sides to which no packets passed.", ElementType: types.StringType, Computed: true},
+	}
+}
+
+// timeoutsAttribute is the library's, with words and with durations that mean something.
+func timeoutsAttribute(ctx context.Context) schema.Attribute {
+	attribute := timeouts.Attributes(ctx, timeouts.Opts{Create: true, Read: true, Update: true, Delete: true})
+	nested, ok := attribute.(schema.SingleNestedAttribute)
+	if !ok {
+		return attribute
+	}
+	nested.MarkdownDescription = "How long all requests of an operation may take together, in place of the provider's `retry.max_elapsed` for each of them: " +
+		"longer for an agent that is restarted meanwhile, shorter for one that is not worth the wait."
+	for name, what := range map[string]string{
+		"create": "To take the port over and set it.", "read": "To bring the state up to date.",
+		"update": "To write what has changed.", "delete": "To put the port back with `on_destroy = \"restore\"`.",
+	} {
+		nested.Attributes[name] = schema.StringAttribute{
+			MarkdownDescription: what + " A duration, such as `90s` or `2m`.",
+			Optional:            true,
+			Validators:          []validator.String{durationValidator{}},
+		}
+	}
+	return nested
+}
+
 // managedAttributes are those that mux_port and mux_ports have in common.
 func managedAttributes(ctx context.Context) map[string]schema.Attribute {
 	return map[string]schema.Attribute{
@@ -77,16 +118,11 @@ func managedAttributes(ctx context.Context) map[string]schema.Attribute {
 		},
 		"on_destroy": schema.StringAttribute{
 			MarkdownDescription: "What becomes of a port that is no longer managed: `keep` (default) leaves it as it is; `restore` puts back the side and the drops " +
-				"it had before it was taken over. An imported port has nothing to restore.",
+				"it had before it was taken over (`original`). An imported port has nothing to restore. A port that can't be put back stays in the state, with an error.",
 			Optional:   true,
 			Validators: []validator.String{stringvalidator.OneOf(destroyKeep, destroyRestore)},
 		},
-		"timeouts": timeouts.Attributes(ctx, timeouts.Opts{
-			Create: true, CreateDescription: timeoutDescription,
-			Read: true, ReadDescription: timeoutDescription,
-			Update: true, UpdateDescription: timeoutDescription,
-			Delete: true, DeleteDescription: timeoutDescription,
-		}),
+		"timeouts": timeoutsAttribute(ctx),
 	}
 }
 

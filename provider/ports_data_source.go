@@ -16,7 +16,7 @@ import (
 
 var _ datasource.DataSourceWithConfigure = (*portsDataSource)(nil)
 
-// portsDataSource is data.mux_ports: the status of a testbed's ports, and the bridges that are none.
+// portsDataSource is data.mux_ports: the status of a testbed's ports, and the bridges that are not usable as a mux.
 type portsDataSource struct{ meta *meta }
 
 func newPortsDataSource() datasource.DataSource { return &portsDataSource{} }
@@ -32,6 +32,7 @@ type portsDataModel struct {
 
 type rejectedModel struct {
 	Bridge    string `tfsdk:"bridge"`
+	Code      string `tfsdk:"code"`
 	PortIndex int    `tfsdk:"port_index"`
 	Reason    string `tfsdk:"reason"`
 }
@@ -67,7 +68,8 @@ func (d *portsDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, 
 			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 				"bridge":     schema.StringAttribute{MarkdownDescription: "Name of the bridge.", Computed: true},
 				"port_index": schema.Int64Attribute{MarkdownDescription: "The index that its name holds.", Computed: true},
-				"reason":     schema.StringAttribute{MarkdownDescription: "Why it is no mux.", Computed: true},
+				"code":       schema.StringAttribute{MarkdownDescription: "For decisions: `ports`, `sides`, `protocols`, `index_taken` or `refused`. Empty where an agent before 0.2.0 answers.", Computed: true},
+				"reason":     schema.StringAttribute{MarkdownDescription: "Why it is not a usable mux.", Computed: true},
 			}},
 		},
 	}
@@ -88,7 +90,7 @@ func (d *portsDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 	}
 	all, err := t.agent.All(ctx, t.vmSet)
 	if err != nil {
-		resp.Diagnostics.Append(cannotReach(ctx, t.agent, t.vmSet, nil, "reading", err))
+		addError(&resp.Diagnostics, t.cannotReach(ctx, nil, "reading", err))
 		return
 	}
 	for _, s := range all {
@@ -99,11 +101,11 @@ func (d *portsDataSource) Read(ctx context.Context, req datasource.ReadRequest, 
 	}
 	overview, err := t.agent.Overview(ctx)
 	if err != nil && client.Code(err) != api.CodeNotFound {
-		resp.Diagnostics.Append(cannotReach(ctx, t.agent, t.vmSet, nil, "reading", err))
+		addError(&resp.Diagnostics, t.cannotReach(ctx, nil, "reading", err))
 		return
 	}
 	for _, r := range overview.VMSets[t.vmSet].Rejected {
-		state.Rejected = append(state.Rejected, rejectedModel{Bridge: r.Bridge, PortIndex: r.PortIndex, Reason: r.Reason})
+		state.Rejected = append(state.Rejected, rejectedModel{Bridge: r.Bridge, Code: r.Code, PortIndex: r.PortIndex, Reason: r.Reason})
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, state)...)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/identityschema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
 func (r *portsResource) Schema(ctx context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
@@ -22,6 +23,16 @@ func (r *portsResource) Schema(ctx context.Context, _ resource.SchemaRequest, re
 		Validators: []validator.Map{mapvalidator.KeysAre(
 			stringvalidator.RegexMatches(regexp.MustCompile(`^(0|[1-9][0-9]{0,8})$`), `must be a port index, such as "0" or "12"`),
 		)},
+	}
+	attributes["original"] = schema.MapNestedAttribute{
+		MarkdownDescription: "How each port was, by index, " + originalDescription,
+		Computed:            true,
+		NestedObject:        schema.NestedAttributeObject{Attributes: originalAttributes()},
+	}
+	attributes["healthy"] = schema.MapAttribute{
+		MarkdownDescription: "Whether for each port, by index, " + healthyDescription,
+		Computed:            true,
+		ElementType:         types.BoolType,
 	}
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Many ports of a dual-ToR testbed, read and set by one request: the resource for testbeds of hundreds of ports, and for those that " +

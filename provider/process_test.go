@@ -14,11 +14,7 @@ import (
 // what it said.
 func terraformIn(t testing.TB, dir string, env []string, args ...string) string {
 	t.Helper()
-	path := "terraform"
-	if own := os.Getenv("TF_ACC_TERRAFORM_PATH"); own != "" {
-		path = own
-	}
-	cmd := exec.CommandContext(t.Context(), path, append(args, "-no-color")...)
+	cmd := exec.CommandContext(t.Context(), terraformPath(), append(args, "-no-color")...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), append(env, "TF_CLI_CONFIG_FILE="+overrides(t), "CHECKPOINT_DISABLE=1")...)
 	out, err := cmd.CombinedOutput()
@@ -31,10 +27,16 @@ func terraformIn(t testing.TB, dir string, env []string, args ...string) string 
 // overrides writes a CLI configuration by which terraform takes this test's binary for the providers; see TestMain.
 func overrides(t testing.TB) string {
 	t.Helper()
+	return overridesBy(t, must(os.Executable())(t))
+}
+
+// overridesBy is overrides with another binary.
+func overridesBy(t testing.TB, binary string) string {
+	t.Helper()
 	dir := must(os.MkdirTemp("", "mux"))(t) // short, as in run
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	for _, name := range []string{"mux", "nothing"} {
-		if err := os.Symlink(must(os.Executable())(t), filepath.Join(dir, "terraform-provider-"+name)); err != nil {
+		if err := os.Symlink(binary, filepath.Join(dir, "terraform-provider-"+name)); err != nil {
 			t.Fatal(err)
 		}
 	}

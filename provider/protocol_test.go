@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -101,6 +102,22 @@ func (p *plugin) value(typ tftypes.Object, set attrs) tftypes.Value {
 	return tftypes.NewValue(typ, values)
 }
 
+// with is a state with another value of an attribute.
+func (p *plugin) with(s tftypes.Value, name string, value any) tftypes.Value {
+	p.t.Helper()
+	values := map[string]tftypes.Value{}
+	if err := s.As(&values); err != nil {
+		p.t.Fatal(err)
+	}
+	values = maps.Clone(values) // they are the state's own
+	v, ok := value.(tftypes.Value)
+	if !ok {
+		v = tftypes.NewValue(p.port.AttributeTypes[name], value)
+	}
+	values[name] = v
+	return tftypes.NewValue(p.port, values)
+}
+
 func (p *plugin) pack(typ tftypes.Type, v tftypes.Value) *tfprotov6.DynamicValue {
 	p.t.Helper()
 	d := must(tfprotov6.NewDynamicValue(typ, v))(p.t)
@@ -154,16 +171,35 @@ func (p *plugin) useFor(endpoint, vmSet string) {
 	}, false).Diagnostics)
 }
 
+// plan plans a configuration.
+func (p *plugin) plan(prior resourceState, config tftypes.Value) *tfprotov6.PlanResourceChangeResponse {
+	p.t.Helper()
+	return must(p.server.PlanResourceChange(p.t.Context(), &tfprotov6.PlanResourceChangeRequest{
+		TypeName: p.typeName, PriorState: p.pack(p.port, prior.value), PriorPrivate: prior.private,
+		ProposedNewState: p.pack(p.port, p.proposed(prior.value, config)), Config: p.pack(p.port, config),
+	}))(p.t)
+}
+
+// proposed is the configuration with what is computed as it is in the state, as core proposes it.
+func (p *plugin) proposed(prior, config tftypes.Value) tftypes.Value {
+	p.t.Helper()
+	if prior.IsNull() || config.IsNull() {
+		return config
+	}
+	var was map[string]tftypes.Value
+	if err := prior.As(&was); err != nil {
+		p.t.Fatal(err)
+	}
+	return p.with(p.with(config, "original", was["original"]), "healthy", was["healthy"])
+}
+
 // apply plans and applies a configuration, null for a destroy, and returns what was said on the way.
 func (p *plugin) apply(prior resourceState, config tftypes.Value) (resourceState, string) {
 	p.t.Helper()
 	if prior.value.Type() == nil {
 		prior.value = tftypes.NewValue(p.port, nil)
 	}
-	plan := must(p.server.PlanResourceChange(p.t.Context(), &tfprotov6.PlanResourceChangeRequest{
-		TypeName: p.typeName, PriorState: p.pack(p.port, prior.value), PriorPrivate: prior.private,
-		ProposedNewState: p.pack(p.port, config), Config: p.pack(p.port, config),
-	}))(p.t)
+	plan := p.plan(prior, config)
 	words := said(plan.Diagnostics)
 	if strings.Contains(words, "ERROR") {
 		return prior, words
@@ -173,6 +209,12 @@ func (p *plugin) apply(prior resourceState, config tftypes.Value) (resourceState
 		PlannedState: plan.PlannedState, PlannedPrivate: plan.PlannedPrivate, Config: p.pack(p.port, config),
 	}))(p.t)
 	return resourceState{p.unpack(p.port, done.NewState), done.Private}, strings.TrimSpace(words + "\n" + said(done.Diagnostics))
+}
+
+// bare is the state of a resource without what is computed of its ports.
+func (p *plugin) bare(s tftypes.Value) tftypes.Value {
+	p.t.Helper()
+	return p.with(p.with(s, "original", nil), "healthy", nil)
 }
 
 func (p *plugin) destroy(prior resourceState) (resourceState, string) {
@@ -221,13 +263,13 @@ func TestWarningWhenAPortIsGone(t *testing.T) {
 	}
 	a.RemoveBridge(3)
 	s, words = p.read(s)
-	mustSay(t, words, "WARNING: No such port", "removed from the state", "GET "+a.URL+"/mux/vms17-8/3", "404")
+	mustSay(t, words, "WARNING: No such port", "The state no longer holds port 3 of vms17-8", "GET "+a.URL+"/mux/vms17-8/3", "404")
 	if !s.value.IsNull() {
 		t.Error("the port is still in the state")
 	}
 }
 
-func TestWarningWhenTheRestoreFails(t *testing.T) {
+func TestRestoreThatFailsKeepsThePort(t *testing.T) {
 	a := agenttest.Start(t)
 	p := newPlugin(t)
 	p.use(a)
@@ -237,11 +279,20 @@ func TestWarningWhenTheRestoreFails(t *testing.T) {
 	if words != "" {
 		t.Fatal(words)
 	}
+	p.use(a) // another run
 	a.FailNext(3, "OFPFMFC_TABLE_FULL")
 	s, words = p.destroy(s)
-	mustSay(t, words, "WARNING: The port was not restored", "OFPFMFC_TABLE_FULL", "port 3: upper_tor with dropped []")
-	if !s.value.IsNull() {
-		t.Error("the port is still in the state")
+	mustSay(t, words, "ERROR: The port was not restored", "OFPFMFC_TABLE_FULL", "port 3: upper_tor with dropped []",
+		"terraform state rm", "a removed block", "terraform apply -refresh=false, then terraform destroy -refresh=false")
+	if s.value.IsNull() {
+		t.Fatal("the port is no longer in the state")
+	}
+	p.use(a)
+	if s, words = p.destroy(s); words != "" || !s.value.IsNull() {
+		t.Errorf("the next destroy left %s, and said %s", s.value, words)
+	}
+	if got := look(t, a, 3).ActiveSide; got != "upper_tor" {
+		t.Errorf("the port is on %s", got)
 	}
 }
 
@@ -280,7 +331,7 @@ func TestImportByIdentity(t *testing.T) {
 			s := p.imported(tfprotov6.ImportResourceStateRequest{
 				Identity: &tfprotov6.ResourceIdentityData{IdentityData: p.pack(p.identity, p.value(p.identity, tc.identity))},
 			})
-			if diff := cmp.Diff(p.value(p.port, tc.want).String(), s.value.String()); diff != "" {
+			if diff := cmp.Diff(p.value(p.port, tc.want).String(), p.bare(s.value).String()); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -171,6 +171,7 @@ func (p *muxProvider) Configure(ctx context.Context, req provider.ConfigureReque
 		endpoint:    orEnv(config.Endpoint, envEndpoint),
 		vmSet:       orEnv(config.VMSet, envVMSet),
 		driftPolicy: config.DriftPolicy,
+		run:         newRun(),
 	}
 	if config.Endpoint.IsNull() && !m.endpoint.IsNull() {
 		if _, err := client.ParseEndpoint(m.endpoint.ValueString()); err != nil {
@@ -191,6 +192,10 @@ func (p *muxProvider) Configure(ctx context.Context, req provider.ConfigureReque
 	if err != nil && !config.CACertPEM.IsUnknown() && !config.ClientCertPEM.IsUnknown() && !config.ClientKeyPEM.IsUnknown() {
 		resp.Diagnostics.AddError("Bad certificate or key", sentence(err))
 	}
+	token, err := client.ParseToken(orEnv(config.Token, envToken).ValueString())
+	if err != nil {
+		resp.Diagnostics.AddAttributeError(path.Root("token"), "Bad token", sentence(err)+" It comes from token in the provider block, or from "+envToken+".")
+	}
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -200,7 +205,7 @@ func (p *muxProvider) Configure(ctx context.Context, req provider.ConfigureReque
 		MinDelay:       duration(retry.MinDelay, client.DefaultMinDelay),
 		MaxDelay:       duration(retry.MaxDelay, client.DefaultMaxDelay),
 		MaxConcurrent:  int(config.MaxConcurrentRequests.ValueInt64()),
-		Token:          orEnv(config.Token, envToken).ValueString(),
+		Token:          token,
 		TLS:            tlsConfig,
 		UserAgent:      "terraform-provider-mux/" + p.version,
 		OnTry:          logTry,
@@ -227,7 +232,7 @@ func (p *muxProvider) Functions(context.Context) []func() function.Function {
 func (p *muxProvider) Actions(context.Context) []func() action.Action { return newActions() }
 
 func (p *muxProvider) ListResources(context.Context) []func() list.ListResource {
-	return []func() list.ListResource{newPortList}
+	return []func() list.ListResource{newPortList, newPortsList}
 }
 
 // orEnv returns the attribute, or the environment variable when the attribute is not in the configuration. What is

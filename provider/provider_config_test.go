@@ -111,6 +111,12 @@ func TestInvalidConfiguration(t *testing.T) {
 		"timeout without a unit":    {with(agent, attrs{"request_timeout": "10"}), port, "must be a positive duration"},
 		"no time at all":            {with(agent, attrs{"request_timeout": "0s"}), port, "must be a positive duration"},
 		"negative delay":            {with(agent, retry("-1s", nil)), port, "must be a positive duration"},
+		"no time for a create":      {agent, with(port, attrs{"timeouts": timeoutsOf("0s")}), "must be a positive duration"},
+		"less than no time":         {agent, with(port, attrs{"timeouts": timeoutsOf("-2s")}), "must be a positive duration"},
+		"a create without a unit":   {agent, with(port, attrs{"timeouts": timeoutsOf("5")}), "must be a positive duration"},
+		"time for a create":         {agent, with(port, attrs{"timeouts": timeoutsOf("1m30s")}), ""},
+		"token of two words":        {with(agent, attrs{"token": "two words"}), port, "Bad token"},
+		"token and a line break":    {with(agent, attrs{"token": "s3cret\n"}), port, ""},
 		"delays the wrong way":      {with(agent, retry("10s", "1s")), port, "min_delay is longer than max_delay"},
 		"delay above the default":   {with(agent, retry("10s", nil)), port, "min_delay is longer than max_delay"},
 		"no requests at all":        {with(agent, attrs{"max_concurrent_requests": 0}), port, "between 1 and 1000"},
@@ -124,6 +130,14 @@ func TestInvalidConfiguration(t *testing.T) {
 			mustSay(t, got, tc.says)
 		})
 	}
+}
+
+// timeoutsOf is a timeouts with a create.
+func timeoutsOf(create string) tftypes.Value {
+	text := tftypes.String
+	null := tftypes.NewValue(text, nil)
+	return tftypes.NewValue(tftypes.Object{AttributeTypes: map[string]tftypes.Type{"create": text, "read": text, "update": text, "delete": text}},
+		map[string]tftypes.Value{"create": tftypes.NewValue(text, create), "read": null, "update": null, "delete": null})
 }
 
 func TestInvalidConfigurationStopsThePlan(t *testing.T) {

@@ -48,6 +48,9 @@ func TestMain(m *testing.M) {
 	os.Exit(run(m))
 }
 
+// envTestDir names a folder for what all tests of a run share.
+const envTestDir = "MUX_TEST_DIR"
+
 // run keeps a person's own settings out of the tests.
 func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "mux") // short: terraform's sockets live below it
@@ -62,6 +65,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	_ = os.Setenv("TF_CLI_CONFIG_FILE", empty)
+	_ = os.Setenv(envTestDir, dir)
 	for _, name := range []string{"MUX_ENDPOINT", "MUX_VM_SET", "MUX_TOKEN"} {
 		_ = os.Unsetenv(name)
 	}

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"maps"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
@@ -16,14 +17,22 @@ type statusModel struct {
 	ActivePort  string              `tfsdk:"active_port"`
 	ActiveSide  string              `tfsdk:"active_side"`
 	Bridge      string              `tfsdk:"bridge"`
+	Conditions  []conditionModel    `tfsdk:"conditions"`
 	Dropped     []string            `tfsdk:"dropped"`
 	FlapCounter int                 `tfsdk:"flap_counter"`
 	Flows       map[string][]string `tfsdk:"flows"`
 	Healthy     bool                `tfsdk:"healthy"`
 	PortNames   portNames           `tfsdk:"port_names"`
 	Reason      string              `tfsdk:"reason"`
+	ReasonCode  string              `tfsdk:"reason_code"`
 	StandbyPort string              `tfsdk:"standby_port"`
 	StandbySide string              `tfsdk:"standby_side"`
+}
+
+type conditionModel struct {
+	Code   string `tfsdk:"code"`
+	Reason string `tfsdk:"reason"`
+	Cure   string `tfsdk:"cure"`
 }
 
 type portNames struct {
@@ -40,12 +49,16 @@ func statusOf(s api.Status) statusModel {
 			flows[from] = append(flows[from], a.OutPort)
 		}
 	}
+	conditions := []conditionModel{}
+	for _, c := range s.Conditions {
+		conditions = append(conditions, conditionModel{Code: c.Code, Reason: c.Reason, Cure: c.Cure})
+	}
 	return statusModel{
 		PortIndex: s.PortIndex, Bridge: s.Bridge,
 		ActivePort: s.ActivePort, ActiveSide: s.ActiveSide,
 		StandbyPort: s.StandbyPort, StandbySide: s.StandbySide,
 		Dropped: droppedSides(s), FlapCounter: s.FlapCounter, Flows: flows,
-		Healthy: s.Healthy, Reason: s.Reason,
+		Healthy: s.Healthy, Reason: s.Reason, ReasonCode: s.ReasonCode, Conditions: conditions,
 		PortNames: portNames{NIC: s.Ports.NIC, UpperToR: s.Ports.UpperToR, LowerToR: s.Ports.LowerToR},
 	}
 }
@@ -78,10 +91,19 @@ func statusAttributes() map[string]schema.Attribute {
 		"lower_tor": text("Of the lower ToR's port."),
 	}
 	return map[string]schema.Attribute{
-		"port_index":   schema.Int64Attribute{MarkdownDescription: "The port's index in the testbed.", Computed: true},
-		"active_port":  text("Name of the OVS port of the active ToR."),
-		"active_side":  text("The ToR whose packets reach the server: `upper_tor` or `lower_tor`."),
-		"bridge":       text("Name of the OVS bridge that is the mux."),
+		"port_index":  schema.Int64Attribute{MarkdownDescription: "The port's index in the testbed.", Computed: true},
+		"active_port": text("Name of the OVS port of the active ToR."),
+		"active_side": text("The ToR whose packets reach the server: `upper_tor` or `lower_tor`."),
+		"bridge":      text("Name of the OVS bridge that is the mux."),
+		"conditions": schema.ListNestedAttribute{
+			MarkdownDescription: "What should be known of the port beside its side and its requested drops, worst first. Always empty where `mux_simulator.py` or an agent before 0.2.0 answers.",
+			Computed:            true,
+			NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+				"code":   text("For decisions: " + conditionCodes() + "."),
+				"reason": text("For people."),
+				"cure":   text("What helps; empty where nothing is to be done."),
+			}},
+		},
 		"dropped":      schema.SetAttribute{MarkdownDescription: "The sides to which no packets pass: of `nic`, `upper_tor` and `lower_tor`.", Computed: true, ElementType: types.StringType},
 		"flap_counter": schema.Int64Attribute{MarkdownDescription: "Changes of side through the API since the agent started or the counter was cleared.", Computed: true},
 		"flows": schema.MapAttribute{
@@ -93,10 +115,20 @@ func statusAttributes() map[string]schema.Attribute {
 			Computed:            true,
 		},
 		"port_names":   schema.SingleNestedAttribute{MarkdownDescription: "Names of the three OVS ports.", Computed: true, Attributes: names},
-		"reason":       text("Why the port is not healthy, where that is not simply a drop that somebody asked for; otherwise empty."),
+		"reason":       text("The reason of the first of the conditions; empty where there is none. An agent before 0.2.0 says here why the port is not healthy."),
+		"reason_code":  text("The code of the first of the conditions; empty where there is none."),
 		"standby_port": text("Name of the OVS port of the other ToR."),
 		"standby_side": text("The other ToR."),
 	}
+}
+
+// conditionCodes lists the codes of conditions.
+func conditionCodes() string {
+	var codes []string
+	for _, kind := range api.Conditions() {
+		codes = append(codes, "`"+kind.Code+"`")
+	}
+	return strings.Join(codes, ", ")
 }
 
 // attributesOf joins attributes.

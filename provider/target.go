@@ -6,8 +6,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
-
-	"github.com/sonic-mux/terraform-provider-mux/internal/client"
 )
 
 // Descriptions of what data sources, actions and lists have in common.
@@ -18,9 +16,8 @@ const (
 
 // A target is a testbed and the agent that serves it.
 type target struct {
-	agent    *client.Client
+	testbed
 	endpoint types.String // as it is configured, null for the provider's
-	vmSet    string
 }
 
 // configuration is that of a data source, an action or a list.
@@ -46,6 +43,6 @@ func (m *meta) target(ctx context.Context, config configuration) (target, diag.D
 	case vmSet.IsNull():
 		diags.Append(noVMSet())
 	}
-	t.agent, t.vmSet = agent, vmSet.ValueString()
+	t.testbed = testbed{agent: agent, vmSet: vmSet.ValueString(), run: m.run}
 	return t, diags
 }

@@ -4,6 +4,6 @@ output "on_upper" {
 }
 
 output "rejected" {
-  description = "Bridges that are named like a mux and are none, with the reason."
+  description = "Bridges that are named like a mux and are not usable as one, with the reason."
   value       = { for r in data.mux_ports.found.rejected : r.bridge => r.reason }
 }

@@ -1,13 +1,13 @@
 variable "endpoint" {
-  description = "Base URL of the mux-agent on the test server."
+  description = "Base URL of the mux-agent on the test server; MUX_ENDPOINT where it is left out."
   type        = string
-  default     = "http://10.0.0.64:8080"
+  default     = null
 }
 
 variable "vm_set" {
-  description = "The testbed's vm_set, the group name in sonic-mgmt's testbed file."
+  description = "The testbed's vm_set, the group name in sonic-mgmt's testbed file; MUX_VM_SET where it is left out."
   type        = string
-  default     = "vms17-8"
+  default     = null
 }
 
 variable "port_count" {

@@ -7,10 +7,17 @@ terraform {
 }
 
 variable "mux_token" {
-  description = "What mux-agent's --token-file holds."
+  description = "What mux-agent's --token-file holds, such as file(\"token\")."
   type        = string
   sensitive   = true
   default     = null
+}
+
+variable "mux_tls" {
+  description = "For an agent behind TLS: certificates and a key as PEM, such as file(\"ca.pem\")."
+  type        = object({ ca = optional(string), cert = optional(string), key = optional(string) })
+  sensitive   = true
+  default     = {}
 }
 
 # The agent on the test server, and the testbed whose ports it serves. MUX_ENDPOINT and MUX_VM_SET do the same.
@@ -31,8 +38,8 @@ provider "mux" {
 
   # For an agent behind TLS, with an endpoint such as "https://10.0.0.64:8443".
   token                = var.mux_token # or MUX_TOKEN
-  ca_cert_pem          = file("${path.module}/ca.pem")
-  client_cert_pem      = file("${path.module}/client.pem")
-  client_key_pem       = file("${path.module}/client.key")
+  ca_cert_pem          = var.mux_tls.ca
+  client_cert_pem      = var.mux_tls.cert
+  client_key_pem       = var.mux_tls.key
   insecure_skip_verify = false
 }

@@ -2,18 +2,19 @@ package client
 
 import (
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
-
-	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 )
 
-// A breaker spares later calls the wait for an agent that is down. It opens when one call has spent its whole budget
-// without a useful answer while no other call had one either, and stays open for as long as that budget was.
+// A breaker spares later calls the wait for an agent that is down. It opens for Config.MaxElapsed when one call has spent at
+// least as much without a useful answer while no other call had one either. A call that has more time than that one had
+// tries for itself.
 type breaker struct {
 	mu      sync.Mutex
 	answers uint64    // useful answers so far
 	until   time.Time // it is open before
+	spent   time.Duration
 	cause   *Error
 }
 
@@ -32,38 +33,45 @@ func (b *breaker) count() uint64 {
 	return b.answers
 }
 
-// failure returns why the breaker is open, nil when it is not.
-func (b *breaker) failure() *Error {
+// failure returns why the breaker is open for a call that may take as long as budget, nil when it is not.
+func (b *breaker) failure(budget time.Duration) *Error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if time.Now().Before(b.until) {
+	if time.Now().Before(b.until) && budget <= b.spent {
 		return b.cause
 	}
 	return nil
 }
 
-// open opens the breaker for a while, unless there was an answer since count returned n. It returns false when the
-// breaker is open already.
-func (b *breaker) open(n uint64, cause *Error, spent time.Duration) bool {
+// open opens the breaker for a while, unless there was an answer since count returned n. spent is how long the call tried. It
+// returns false when somebody else has the same failure in full, and there was no answer since.
+func (b *breaker) open(n uint64, cause *Error, spent, while time.Duration) (first bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	first = b.cause == nil || b.cause.Code != cause.Code
 	now := time.Now()
-	if now.Before(b.until) {
-		return false
+	if b.answers != n || now.Before(b.until) && spent <= b.spent {
+		return first
 	}
-	if b.answers == n {
-		b.until, b.cause = now.Add(spent), cause
+	b.until, b.spent = now.Add(while), spent
+	if first {
+		b.cause = cause
 	}
-	return true
+	return first
 }
 
-// isDown reports whether a failure says of the agent that no other call would fare better.
+// isDown reports whether a failure says of the agent, or of the proxy before it, that no other call would fare better. An
+// answer that names muxes is about those.
 func isDown(e *Error) bool {
-	switch e.Code {
-	case CodeUnreachable, api.CodeNotReady:
+	if len(e.Failed) > 0 || len(e.Muxes) > 0 {
+		return false
+	}
+	switch e.Status {
+	case 0:
+		return e.Code == CodeUnreachable || e.Code == CodeTimeout
+	case http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,
+		http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
-	case CodeTimeout:
-		return e.Status == 0 // else it is the switch that was slow
 	}
 	return false
 }
@@ -72,6 +80,6 @@ func isDown(e *Error) bool {
 func (t *tries) skipped(cause *Error) *Error {
 	return &Error{
 		Code: cause.Code, Method: t.request.method, URL: t.url, Repeated: true,
-		Err: fmt.Errorf("not tried, after a call to this agent failed for %s: %s", t.client.cfg.MaxElapsed, cause.Reason()),
+		Err: fmt.Errorf("not tried, since the agent is down for another call: %s", cause.Reason()),
 	}
 }

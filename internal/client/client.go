@@ -35,12 +35,12 @@ const (
 type Config struct {
 	Endpoint       string        // as ParseEndpoint accepts it
 	RequestTimeout time.Duration // of one try, the body included
-	MaxElapsed     time.Duration // of one call with all its tries and the waits between them
+	MaxElapsed     time.Duration // of one call with all its tries and the waits between them; see WithBudget
 	MinDelay       time.Duration // the wait after the first try is drawn from [0, MinDelay]; the range then doubles
 	MaxDelay       time.Duration // no wait is longer, whatever Retry-After says
 	MaxConcurrent  int           // requests on their way to the endpoint at once
 	UserAgent      string
-	Token          string      // sent as a bearer token; "" for none
+	Token          string      // sent as a bearer token, see ParseToken; "" for none
 	TLS            *tls.Config // for an https endpoint, see TLSConfig; nil is what the system trusts
 	// OnTry, when set, hears of every try when it ended. It is called from any goroutine, with the context of the call.
 	OnTry func(context.Context, Try)
@@ -56,7 +56,8 @@ type Try struct {
 }
 
 // A Client calls one agent. It is safe for concurrent use and keeps connections open between calls. After a call that spent
-// its whole MaxElapsed on an agent that is down, other calls fail at once for as long, with Repeated set.
+// its whole time, MaxElapsed or more, on an agent that is down, other calls that have no more time fail at once for a while,
+// with Repeated set.
 type Client struct {
 	cfg       Config
 	endpoint  string
@@ -70,6 +71,9 @@ type Client struct {
 func New(cfg Config) (*Client, error) {
 	endpoint, err := ParseEndpoint(cfg.Endpoint)
 	if err != nil {
+		return nil, err
+	}
+	if cfg.Token, err = ParseToken(cfg.Token); err != nil {
 		return nil, err
 	}
 	cfg.RequestTimeout = defaultTo(cfg.RequestTimeout, DefaultRequestTimeout)
@@ -154,7 +158,8 @@ func (c *Client) do(ctx context.Context, r request, out any) error {
 		c.shares.wrote()
 		defer c.shares.wrote()
 	}
-	if cause := c.breaker.failure(); cause != nil {
+	t.budget, t.deadline = c.time(ctx)
+	if cause := c.breaker.failure(t.budget); cause != nil {
 		return t.skipped(cause)
 	}
 	t.answersBefore = c.breaker.count()
@@ -167,11 +172,9 @@ func (c *Client) do(ctx context.Context, r request, out any) error {
 		body = b
 	}
 
-	t.deadline = time.Now().Add(c.cfg.MaxElapsed)
-	budget, cancel := context.WithDeadlineCause(ctx, t.deadline,
-		fmt.Errorf("%w within the %s for all tries", errNoAnswer, c.cfg.MaxElapsed))
+	limited, cancel := context.WithDeadlineCause(ctx, t.deadline, c.spent(ctx))
 	defer cancel()
-	req, err := retryablehttp.NewRequestWithContext(budget, r.method, target, body)
+	req, err := retryablehttp.NewRequestWithContext(limited, r.method, target, body)
 	if err != nil {
 		return t.failed(ctx, err)
 	}
@@ -203,10 +206,11 @@ func (c *Client) do(ctx context.Context, r request, out any) error {
 	}
 	if err := json.Unmarshal(t.answer, out); err != nil {
 		t.last = t.notAnAgent(http.StatusOK, "the answer is not the JSON of the mux API: "+err.Error())
-		return t.failed(ctx, nil)
+	} else if v, ok := out.(interface{ Valid() bool }); ok && !v.Valid() {
+		t.last = t.notAnAgent(http.StatusOK, "the answer is JSON, but not the status of a mux")
 	}
-	if v, ok := out.(interface{ Valid() bool }); ok && !v.Valid() {
-		t.last = t.notAnAgent(http.StatusOK, "the answer is JSON, but no status of a mux")
+	if t.last != nil {
+		t.landed = true // 200 says that it was done
 		return t.failed(ctx, nil)
 	}
 	return nil

@@ -337,7 +337,7 @@ func TestNotAMuxAgent(t *testing.T) {
 	}{
 		"login page":      {text(200, "text/html; charset=utf-8", "<html>log in</html>"), "HTML page", 1},
 		"plain text":      {text(200, "text/plain", "hello"), "hello", 1},
-		"other JSON":      {ok(map[string]string{"status": "green"}), "no status of a mux", 1},
+		"other JSON":      {ok(map[string]string{"status": "green"}), "not the status of a mux", 1},
 		"JSON list":       {ok([]int{1}), "not the JSON of the mux API", 1},
 		"broken JSON":     {text(200, "application/json", `{"active_side"`), "not the JSON of the mux API", 1},
 		"404 of nginx":    {text(404, "text/html", "<html>404</html>"), "404 Not Found: an HTML page", 1},

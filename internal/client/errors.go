@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 )
@@ -23,6 +24,8 @@ const (
 	CodeCancelled = "cancelled"
 	// CodeUnauthorised is for status 401 and 403.
 	CodeUnauthorised = "unauthorised"
+	// CodeUnsendable means that the request could not even be made: nothing left this machine.
+	CodeUnsendable = "unsendable"
 	// CodeNotAnAgent means that what answers at the endpoint does not speak the mux API.
 	CodeNotAnAgent = "not_an_agent"
 )
@@ -41,6 +44,8 @@ type Error struct {
 	Repeated bool
 	// MayHaveLanded is true when a try may have changed the switch although the call failed.
 	MayHaveLanded bool
+	// Budget is the time of the operation, see WithBudget, when the call ended since that was spent; 0 otherwise.
+	Budget time.Duration
 	// Failed and Muxes are the agent's account of a call on many ports, by bridge.
 	Failed map[string]api.Failure
 	Muxes  api.Muxes

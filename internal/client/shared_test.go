@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -56,18 +57,25 @@ func TestSharedReadsAreOneRequest(t *testing.T) {
 }
 
 func TestSharedIsReadAnewAfterAWhile(t *testing.T) {
-	t.Parallel()
-	s := serve(t, ok(muxes3))
-	c := dial(t, s.URL)
-	for range 2 {
-		if _, err := c.Shared(t.Context(), "vms17-8"); err != nil {
-			t.Fatal(err)
+	var requests atomic.Int32
+	url := closing(t, func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		ok(muxes3)(w, r)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := dial(t, url)
+		for i := range int32(3) {
+			for range 2 {
+				if _, err := c.Shared(t.Context(), "vms17-8"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := requests.Load(); n != i+1 {
+				t.Errorf("got %d requests after %d seconds, want one a second", n, i)
+			}
+			time.Sleep(time.Second)
 		}
-		time.Sleep(1100 * time.Millisecond)
-	}
-	if n := len(s.requests()); n != 2 {
-		t.Errorf("got %d requests, want 2: an answer lives for a second", n)
-	}
+	})
 }
 
 // A read that began before a write must not serve who comes after it.
@@ -113,35 +121,30 @@ func TestWriteEndsSharing(t *testing.T) {
 
 func TestSharedFailureIsToldOnceAndNotKept(t *testing.T) {
 	all := make(chan struct{})
-	var calling atomic.Int32
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		<-all
 		refuse(404, api.CodeUnknownVMSet, "nope")(w, r)
 	}, ok(muxes3))
 	c := dial(t, s.URL)
 	var wg sync.WaitGroup
-	var full, repeated, fine atomic.Int32
+	var full, repeated atomic.Int32
 	for range 10 {
+		joined := make(chan struct{})
+		ctx := &tellingContext{Context: t.Context(), asked: joined}
 		wg.Go(func() {
-			if calling.Add(1) == 10 {
-				// The others may not have joined yet; who is late reads anew.
-				time.AfterFunc(50*time.Millisecond, func() { close(all) })
-			}
-			_, err := c.Shared(t.Context(), "vms17-8")
-			var e *client.Error
-			switch {
-			case !errors.As(err, &e):
-				fine.Add(1)
-			case e.Repeated:
+			_, err := c.Shared(ctx, "vms17-8")
+			if failure(t, err, api.CodeUnknownVMSet).Repeated {
 				repeated.Add(1)
-			default:
+			} else {
 				full.Add(1)
 			}
 		})
+		<-joined
 	}
+	close(all)
 	wg.Wait()
-	if full.Load() != 1 || full.Load()+repeated.Load()+fine.Load() != 10 || repeated.Load() == 0 {
-		t.Errorf("%d got the failure in full, %d marked as repeated, want 1 and the others", full.Load(), repeated.Load())
+	if full.Load() != 1 || repeated.Load() != 9 {
+		t.Errorf("%d got the failure in full, %d marked as repeated, want 1 and 9", full.Load(), repeated.Load())
 	}
 	if _, err := c.Shared(t.Context(), "vms17-8"); err != nil {
 		t.Errorf("the failure was kept: %v", err)
@@ -162,7 +165,9 @@ func TestSharedOutlivesWhoBeganIt(t *testing.T) {
 	c := dial(t, s.URL)
 	first, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
+	left := make(chan struct{})
 	wg.Go(func() {
+		defer close(left)
 		if _, err := c.Shared(first, "vms17-8"); err == nil {
 			t.Error("a cancelled call got an answer")
 		}
@@ -177,7 +182,8 @@ func TestSharedOutlivesWhoBeganIt(t *testing.T) {
 	})
 	<-joined
 	cancel()
-	time.AfterFunc(20*time.Millisecond, func() { close(goOn) })
+	<-left
+	close(goOn)
 	wg.Wait()
 	if n := len(s.requests()); n != 1 {
 		t.Errorf("got %d requests, want 1", n)

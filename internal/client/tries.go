@@ -38,11 +38,13 @@ type tries struct {
 	request  request
 	url      string // without the reqId
 	reqID    string
-	deadline time.Time
+	budget   time.Duration // for all tries, when the call began
+	deadline time.Time     // when the budget is spent; zero for a stream, which has none
 
 	answersBefore uint64 // breaker.count when the call began
 
 	made   int           // tries that were sent or at least dialled
+	dialed bool          // the last try reached the point of asking for a connection
 	sent   bool          // the last try reached the point of writing to a connection
 	landed bool          // some try may have changed the switch
 	last   *Error        // the last failure; nil after a success
@@ -55,7 +57,7 @@ type tries struct {
 // try and the slot covers all of it.
 func (t *tries) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := t.client
-	t.sent = false
+	t.dialed, t.sent = false, false
 	select {
 	case c.slots <- struct{}{}:
 		defer func() { <-c.slots }()
@@ -67,7 +69,10 @@ func (t *tries) RoundTrip(req *http.Request) (*http.Response, error) {
 		fmt.Errorf("%w within %s", errNoAnswer, c.cfg.RequestTimeout))
 	defer cancel()
 	t.made++
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { t.sent = true }})
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn: func(string) { t.dialed = true },
+		GotConn: func(httptrace.GotConnInfo) { t.sent = true },
+	})
 
 	start := time.Now()
 	resp, err := t.exchange(req.WithContext(ctx))
@@ -107,7 +112,7 @@ func (t *tries) check(ctx context.Context, resp *http.Response, err error) (bool
 		t.last = nil
 		return false, nil
 	}
-	if resp == nil && t.sent || resp != nil && resp.StatusCode >= 500 && resp.StatusCode != http.StatusServiceUnavailable {
+	if resp == nil && t.sent || resp != nil && (resp.StatusCode == http.StatusOK || resp.StatusCode >= 500 && resp.StatusCode != http.StatusServiceUnavailable) {
 		t.landed = true
 	}
 	if ctx.Err() != nil {
@@ -123,7 +128,7 @@ func (t *tries) check(ctx context.Context, resp *http.Response, err error) (bool
 	case once:
 		retry = false
 	}
-	if !retry || t.client.breaker.failure() != nil {
+	if !retry || t.client.breaker.failure(t.budget) != nil {
 		return false, nil
 	}
 	t.wait = t.delay(resp)
@@ -165,6 +170,9 @@ func (t *tries) unanswered(err error) (failure *Error, retry bool) {
 		return e, false
 	case errors.Is(err, context.Canceled):
 		e.Code = CodeCancelled
+	case t.made > 0 && !t.dialed && !t.deadline.IsZero(): // a stream that broke was dialed once
+		e.Code = CodeUnsendable
+		return e, false
 	case errors.Is(err, errNoAnswer), errors.Is(err, context.DeadlineExceeded):
 		e.Code = CodeTimeout
 	}
@@ -210,12 +218,19 @@ func (t *tries) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		e.Stopped = context.Cause(ctx)
 	}
-	if e.Stopped == nil && isDown(e) && !t.deadline.IsZero() { // a stream has no budget to spend
-		if t.spent || !time.Now().Before(t.deadline) {
-			e.Repeated = !t.client.breaker.open(t.answersBefore, e, t.client.cfg.MaxElapsed)
-		} else {
-			e.Repeated = t.client.breaker.failure() != nil
-		}
+	if t.deadline.IsZero() || e.Stopped != nil { // a stream has no budget to spend
+		return e
+	}
+	spent := t.spent || !time.Now().Before(t.deadline)
+	if b := budgetOf(ctx); b != nil && spent {
+		e.Budget = b.whole
+	}
+	switch most := t.client.cfg.MaxElapsed; {
+	case !isDown(e):
+	case spent && t.budget >= most:
+		e.Repeated = !t.client.breaker.open(t.answersBefore, e, t.budget, most)
+	default:
+		e.Repeated = t.client.breaker.failure(t.budget) != nil
 	}
 	return e
 }

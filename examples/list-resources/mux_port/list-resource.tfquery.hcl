@@ -1,15 +1,17 @@
-# terraform query -generate-config-out=ports.tf writes a resource and an import block for each port.
+# terraform query -generate-config-out=ports.tf writes a resource and an import block for each port. Without a limit Terraform
+# lists 100.
 list "mux_port" "all" {
   provider = mux
+  limit    = 1000
 }
 
-# Those of another testbed.
-list "mux_port" "other_testbed" {
+# With what each port is now.
+list "mux_port" "with_state" {
   provider         = mux
+  limit            = 1000
   include_resource = true
 
   config {
-    endpoint = "http://10.0.0.65:8080"
-    vm_set   = "vms21-1"
+    vm_set = "vms17-8" # endpoint and vm_set are the provider's where they are left out
   }
 }

@@ -23,10 +23,15 @@ resource "mux_port" "server2" {
   }
 }
 
-# A port of another testbed, served by its own agent.
-resource "mux_port" "other_testbed" {
-  endpoint    = "http://10.0.0.65:8080"
-  vm_set      = "vms21-1"
-  port_index  = 0
+# A port of a testbed with an agent of its own names both. A null endpoint is the provider's.
+variable "endpoint" {
+  type    = string
+  default = null
+}
+
+resource "mux_port" "server3" {
+  endpoint    = var.endpoint
+  vm_set      = "vms17-8"
+  port_index  = 3
   active_side = "upper_tor"
 }

@@ -2,4 +2,4 @@
 terraform import mux_ports.all vms17-8
 
 # By URL, on any agent:
-terraform import mux_ports.other_testbed http://10.0.0.65:8080/mux/vms21-1
+terraform import mux_ports.all "$MUX_ENDPOINT/mux/vms17-8"

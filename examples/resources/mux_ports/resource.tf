@@ -1,8 +1,8 @@
-# The ports of a testbed with one request: even ones on the upper ToR, odd ones on the lower, nothing dropped. When this
+# Eight ports of a testbed with one request: even ones on the upper ToR, odd ones on the lower, nothing dropped. When this
 # is destroyed, each port is put back as it was found.
 resource "mux_ports" "all" {
   ports = {
-    for i in range(12) : i => {
+    for i in range(8) : i => {
       active_side = i % 2 == 0 ? "upper_tor" : "lower_tor"
       dropped     = []
     }

@@ -1,108 +1,28 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 
+	tfjson "github.com/hashicorp/terraform-json"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
+	"github.com/zclconf/go-cty/cty"
 )
 
-// The shapes below are those of `terraform providers schema -json`, format version 1.0.
-
-type schemasJSON struct {
-	FormatVersion string                  `json:"format_version"`
-	Schemas       map[string]providerJSON `json:"provider_schemas"`
-}
-
-type providerJSON struct {
-	Provider    schemaJSON              `json:"provider"`
-	Resources   map[string]schemaJSON   `json:"resource_schemas,omitempty"`
-	DataSources map[string]schemaJSON   `json:"data_source_schemas,omitempty"`
-	Ephemeral   map[string]schemaJSON   `json:"ephemeral_resource_schemas,omitempty"`
-	Lists       map[string]schemaJSON   `json:"list_resource_schemas,omitempty"`
-	Actions     map[string]schemaJSON   `json:"action_schemas,omitempty"`
-	Functions   map[string]functionJSON `json:"functions,omitempty"`
-	Identities  map[string]identityJSON `json:"resource_identity_schemas,omitempty"`
-}
-
-type schemaJSON struct {
-	Version int64     `json:"version"`
-	Block   blockJSON `json:"block"`
-}
-
-type blockJSON struct {
-	Attributes      map[string]attributeJSON `json:"attributes,omitempty"`
-	Blocks          map[string]nestedJSON    `json:"block_types,omitempty"`
-	Description     string                   `json:"description,omitempty"`
-	DescriptionKind string                   `json:"description_kind"`
-	Deprecated      bool                     `json:"deprecated,omitempty"`
-}
-
-type nestedJSON struct {
-	NestingMode string    `json:"nesting_mode"`
-	Block       blockJSON `json:"block"`
-	MinItems    int64     `json:"min_items,omitempty"`
-	MaxItems    int64     `json:"max_items,omitempty"`
-}
-
-type attributeJSON struct {
-	Type            tftypes.Type `json:"type,omitempty"`
-	NestedType      *objectJSON  `json:"nested_type,omitempty"`
-	Description     string       `json:"description,omitempty"`
-	DescriptionKind string       `json:"description_kind"`
-	Deprecated      bool         `json:"deprecated,omitempty"`
-	Required        bool         `json:"required,omitempty"`
-	Optional        bool         `json:"optional,omitempty"`
-	Computed        bool         `json:"computed,omitempty"`
-	Sensitive       bool         `json:"sensitive,omitempty"`
-	WriteOnly       bool         `json:"write_only,omitempty"`
-}
-
-type objectJSON struct {
-	Attributes  map[string]attributeJSON `json:"attributes"`
-	NestingMode string                   `json:"nesting_mode"`
-}
-
-type functionJSON struct {
-	Description        string          `json:"description,omitempty"`
-	Summary            string          `json:"summary,omitempty"`
-	DeprecationMessage string          `json:"deprecation_message,omitempty"`
-	ReturnType         tftypes.Type    `json:"return_type"`
-	Parameters         []parameterJSON `json:"parameters,omitempty"`
-	VariadicParameter  *parameterJSON  `json:"variadic_parameter,omitempty"`
-}
-
-type parameterJSON struct {
-	Name        string       `json:"name"`
-	Description string       `json:"description,omitempty"`
-	IsNullable  bool         `json:"is_nullable,omitempty"`
-	Type        tftypes.Type `json:"type"`
-}
-
-type identityJSON struct {
-	Version    int64                            `json:"version"`
-	Attributes map[string]identityAttributeJSON `json:"attributes"`
-}
-
-type identityAttributeJSON struct {
-	Type              tftypes.Type `json:"type"`
-	Description       string       `json:"description,omitempty"`
-	RequiredForImport bool         `json:"required_for_import,omitempty"`
-	OptionalForImport bool         `json:"optional_for_import,omitempty"`
-}
-
-func newProvider(
-	from *tfprotov6.GetProviderSchemaResponse, identities *tfprotov6.GetResourceIdentitySchemasResponse,
-) providerJSON {
-	return providerJSON{
-		Provider:    newSchema(from.Provider),
-		Resources:   each(from.ResourceSchemas, newSchema),
-		DataSources: each(from.DataSourceSchemas, newSchema),
-		Ephemeral:   each(from.EphemeralResourceSchemas, newSchema),
-		Lists:       each(from.ListResourceSchemas, newSchema),
-		Actions:     each(from.ActionSchemas, func(a *tfprotov6.ActionSchema) schemaJSON { return newSchema(a.Schema) }),
-		Functions:   each(from.Functions, newFunction),
-		Identities:  each(identities.IdentitySchemas, newIdentity),
+func newProvider(from *tfprotov6.GetProviderSchemaResponse, identities *tfprotov6.GetResourceIdentitySchemasResponse) *tfjson.ProviderSchema {
+	return &tfjson.ProviderSchema{
+		ConfigSchema:             newSchema(from.Provider),
+		ResourceSchemas:          each(from.ResourceSchemas, newSchema),
+		DataSourceSchemas:        each(from.DataSourceSchemas, newSchema),
+		EphemeralResourceSchemas: each(from.EphemeralResourceSchemas, newSchema),
+		ListResourceSchemas:      each(from.ListResourceSchemas, newSchema),
+		ActionSchemas: each(from.ActionSchemas, func(a *tfprotov6.ActionSchema) *tfjson.ActionSchema {
+			return &tfjson.ActionSchema{Block: newBlock(a.Schema.Block)}
+		}),
+		Functions:               each(from.Functions, newFunction),
+		ResourceIdentitySchemas: each(identities.IdentitySchemas, newIdentity),
 	}
 }
 
@@ -115,36 +35,37 @@ func each[From, To any](from map[string]From, translate func(From) To) map[strin
 	return to
 }
 
-func newSchema(from *tfprotov6.Schema) schemaJSON {
-	return schemaJSON{Version: from.Version, Block: newBlock(from.Block)}
+func newSchema(from *tfprotov6.Schema) *tfjson.Schema {
+	return &tfjson.Schema{Version: uint64(from.Version), Block: newBlock(from.Block)} //nolint:gosec // no schema has a negative version
 }
 
-func newBlock(from *tfprotov6.SchemaBlock) blockJSON {
-	blocks := make(map[string]nestedJSON, len(from.BlockTypes))
+func newBlock(from *tfprotov6.SchemaBlock) *tfjson.SchemaBlock {
+	blocks := make(map[string]*tfjson.SchemaBlockType, len(from.BlockTypes))
 	for _, nested := range from.BlockTypes {
-		blocks[nested.TypeName] = nestedJSON{
-			NestingMode: strings.ToLower(nested.Nesting.String()),
+		blocks[nested.TypeName] = &tfjson.SchemaBlockType{
+			NestingMode: tfjson.SchemaNestingMode(strings.ToLower(nested.Nesting.String())),
 			Block:       newBlock(nested.Block),
-			MinItems:    nested.MinItems,
-			MaxItems:    nested.MaxItems,
 		}
 	}
-	return blockJSON{
+	return &tfjson.SchemaBlock{
 		Attributes:      newAttributes(from.Attributes),
-		Blocks:          blocks,
+		NestedBlocks:    blocks,
 		Description:     from.Description,
-		DescriptionKind: strings.ToLower(from.DescriptionKind.String()),
+		DescriptionKind: kind(from.DescriptionKind),
 		Deprecated:      from.Deprecated,
 	}
 }
 
-func newAttributes(from []*tfprotov6.SchemaAttribute) map[string]attributeJSON {
-	attributes := make(map[string]attributeJSON, len(from))
+func kind(from tfprotov6.StringKind) tfjson.SchemaDescriptionKind {
+	return tfjson.SchemaDescriptionKind(strings.ToLower(from.String()))
+}
+
+func newAttributes(from []*tfprotov6.SchemaAttribute) map[string]*tfjson.SchemaAttribute {
+	attributes := make(map[string]*tfjson.SchemaAttribute, len(from))
 	for _, a := range from {
-		attribute := attributeJSON{
-			Type:            a.Type,
+		attribute := &tfjson.SchemaAttribute{
 			Description:     a.Description,
-			DescriptionKind: strings.ToLower(a.DescriptionKind.String()),
+			DescriptionKind: kind(a.DescriptionKind),
 			Deprecated:      a.Deprecated,
 			Required:        a.Required,
 			Optional:        a.Optional,
@@ -152,10 +73,12 @@ func newAttributes(from []*tfprotov6.SchemaAttribute) map[string]attributeJSON {
 			Sensitive:       a.Sensitive,
 			WriteOnly:       a.WriteOnly,
 		}
-		if a.NestedType != nil {
-			attribute.NestedType = &objectJSON{
+		if a.NestedType == nil {
+			attribute.AttributeType = newType(a.Type)
+		} else {
+			attribute.AttributeNestedType = &tfjson.SchemaNestedAttributeType{
 				Attributes:  newAttributes(a.NestedType.Attributes),
-				NestingMode: strings.ToLower(a.NestedType.Nesting.String()),
+				NestingMode: tfjson.SchemaNestingMode(strings.ToLower(a.NestedType.Nesting.String())),
 			}
 		}
 		attributes[a.Name] = attribute
@@ -163,36 +86,47 @@ func newAttributes(from []*tfprotov6.SchemaAttribute) map[string]attributeJSON {
 	return attributes
 }
 
-func newFunction(from *tfprotov6.Function) functionJSON {
-	function := functionJSON{
+// newType translates a type through JSON, which both libraries write alike.
+func newType(from tftypes.Type) (to cty.Type) {
+	b, err := json.Marshal(from)
+	if err == nil {
+		err = json.Unmarshal(b, &to)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("type %s: %v", from, err))
+	}
+	return to
+}
+
+func newFunction(from *tfprotov6.Function) *tfjson.FunctionSignature {
+	function := &tfjson.FunctionSignature{
 		Description:        from.Description,
 		Summary:            from.Summary,
 		DeprecationMessage: from.DeprecationMessage,
-		ReturnType:         from.Return.Type,
+		ReturnType:         newType(from.Return.Type),
 	}
 	for _, p := range from.Parameters {
 		function.Parameters = append(function.Parameters, newParameter(p))
 	}
 	if from.VariadicParameter != nil {
-		variadic := newParameter(from.VariadicParameter)
-		function.VariadicParameter = &variadic
+		function.VariadicParameter = newParameter(from.VariadicParameter)
 	}
 	return function
 }
 
-func newParameter(from *tfprotov6.FunctionParameter) parameterJSON {
-	return parameterJSON{Name: from.Name, Description: from.Description, IsNullable: from.AllowNullValue, Type: from.Type}
+func newParameter(from *tfprotov6.FunctionParameter) *tfjson.FunctionParameter {
+	return &tfjson.FunctionParameter{Name: from.Name, Description: from.Description, IsNullable: from.AllowNullValue, Type: newType(from.Type)}
 }
 
-func newIdentity(from *tfprotov6.ResourceIdentitySchema) identityJSON {
-	attributes := make(map[string]identityAttributeJSON, len(from.IdentityAttributes))
+func newIdentity(from *tfprotov6.ResourceIdentitySchema) *tfjson.IdentitySchema {
+	attributes := make(map[string]*tfjson.IdentityAttribute, len(from.IdentityAttributes))
 	for _, a := range from.IdentityAttributes {
-		attributes[a.Name] = identityAttributeJSON{
-			Type:              a.Type,
+		attributes[a.Name] = &tfjson.IdentityAttribute{
+			IdentityType:      newType(a.Type),
 			Description:       a.Description,
 			RequiredForImport: a.RequiredForImport,
 			OptionalForImport: a.OptionalForImport,
 		}
 	}
-	return identityJSON{Version: from.Version, Attributes: attributes}
+	return &tfjson.IdentitySchema{Version: uint64(from.Version), Attributes: attributes} //nolint:gosec // as above
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 
+	tfjson "github.com/hashicorp/terraform-json"
 	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
@@ -43,9 +44,9 @@ func run() error {
 
 	out := json.NewEncoder(os.Stdout)
 	out.SetIndent("", "  ")
-	return out.Encode(schemasJSON{
+	return out.Encode(tfjson.ProviderSchemas{
 		FormatVersion: "1.0",
-		Schemas:       map[string]providerJSON{address: newProvider(schema, identity)},
+		Schemas:       map[string]*tfjson.ProviderSchema{address: newProvider(schema, identity)},
 	})
 }
 
