@@ -129,15 +129,29 @@ func newChange(cmd *cobra.Command, parse func(r *remote, args []string) (change,
 		} else {
 			err = printChanges(newScreen(cmd.OutOrStdout()), before, muxes)
 		}
+		complaints := newScreen(cmd.ErrOrStderr())
+		if list == nil {
+			r.nameRejected(cmd.Context(), complaints)
+		}
 		if err != nil || len(failed) == 0 {
 			return err
 		}
-		complaints := newScreen(cmd.ErrOrStderr())
 		for _, bridge := range slices.SortedFunc(maps.Keys(failed), byIndex) {
 			fmt.Fprintf(complaints, "%s %s\n", complaints.paint(red, bridge+":"), failed[bridge])
 		}
 		return fmt.Errorf("%d of %d ports failed", len(failed), len(before))
 	})
+}
+
+// nameRejected names the bridges that a change of all ports did not concern. mux_simulator.py tells of none.
+func (r *remote) nameRejected(ctx context.Context, out screen) {
+	overview, err := r.client.Overview(ctx)
+	if err != nil {
+		return
+	}
+	for _, b := range overview.VMSets[r.vmSet].Rejected {
+		fmt.Fprintf(out, "%s %s\n", out.paint(yellow, b.Bridge+" was left out, it is not a usable mux:"), b.Reason)
+	}
 }
 
 // do changes the ports of a list, and returns their status, and by bridge why one failed.
