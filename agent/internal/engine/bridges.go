@@ -66,7 +66,7 @@ func (e *Engine) meet(s *cable.Sight) {
 		m.recheckSoon(nil)
 		return
 	}
-	e.lastSeen[s.Bridge] = time.Now()
+	e.lastSeen[s.Bridge] = e.clock.Add(1)
 	occupant := e.table.Load().byIndex[s.Index]
 	e.list(s)
 	e.mu.Unlock()
@@ -89,7 +89,7 @@ func (e *Engine) serveAfter(occupant *mux, bridge string) {
 // serve begins to serve a bridge that stood still. What is absent is written at once, as at a start.
 func (e *Engine) serve(bridge string) {
 	for pause := firstRetry; e.stopping.Err() == nil; pause = min(2*pause, lastRetry) {
-		asked := time.Now()
+		asked := e.clock.Load()
 		s := e.read(bridge)
 		if s.Err == nil {
 			if s.Gone || s.Rejected != "" || s.Building {
@@ -114,7 +114,7 @@ func (e *Engine) serve(bridge string) {
 // current is false when the switch told something of the bridge after s was asked for: then s is not believed.
 //
 // From then on whatever the switch tells of the bridge is told to the mux, so that nothing can be missed.
-func (e *Engine) enter(s *cable.Sight, asked time.Time) (m *mux, current bool) {
+func (e *Engine) enter(s *cable.Sight, asked uint64) (m *mux, current bool) {
 	m = newMux(e, s)
 	first := m.adopt(s)
 	e.mu.Lock()
@@ -127,7 +127,6 @@ func (e *Engine) enter(s *cable.Sight, asked time.Time) (m *mux, current bool) {
 	}
 	m.recorded = first
 	e.Journal.add(Event{Index: m.index, Bridge: m.bridge, To: first, Origin: Origin{Cause: External}})
-	delete(e.lastSeen, s.Bridge)
 	e.update(func(t *table) {
 		t.unlist(s.Bridge)
 		t.byIndex[s.Index] = m
@@ -135,11 +134,27 @@ func (e *Engine) enter(s *cable.Sight, asked time.Time) (m *mux, current bool) {
 	return m, true
 }
 
-// seenSince reports whether the switch told something of a bridge since a reading was asked for. It is called with e.mu held.
-func (e *Engine) seenSince(bridge string, asked time.Time) bool {
-	at, ok := e.lastSeen[bridge]
-	return ok && !at.Before(asked)
+// enterNow is enter, and reads the bridge again where the switch told something of it meanwhile. It returns nil when there is
+// nothing to serve, or when that is left to the background.
+func (e *Engine) enterNow(s *cable.Sight, asked uint64) *mux {
+	for range optimism {
+		m, current := e.enter(s, asked)
+		if current {
+			return m
+		}
+		asked = e.clock.Load()
+		again := e.read(s.Bridge)
+		if again.Err != nil || again.Gone || again.Rejected != "" {
+			break
+		}
+		s = &again
+	}
+	e.goBackground(func() { e.serve(s.Bridge) })
+	return nil
 }
+
+// seenSince reports whether the switch showed something of a bridge since a reading was asked for. It is called with e.mu held.
+func (e *Engine) seenSince(bridge string, asked uint64) bool { return e.lastSeen[bridge] > asked }
 
 // adopt makes of a mux that nobody else knows yet what its bridge shows, and returns what is to be told of that.
 func (m *mux) adopt(s *cable.Sight) *Moment {
@@ -206,7 +221,7 @@ func (e *Engine) retire(m *mux) {
 	if e.table.Load().byIndex[m.index] != m {
 		return
 	}
-	e.lastSeen[m.bridge] = time.Now()
+	e.lastSeen[m.bridge] = e.clock.Add(1)
 	e.update(func(t *table) { delete(t.byIndex, m.index) })
 	e.Journal.add(Event{Index: m.index, Bridge: m.bridge, From: m.recorded, Origin: Origin{Cause: External}})
 }

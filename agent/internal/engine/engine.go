@@ -46,9 +46,10 @@ type Engine struct {
 	notReady atomic.Pointer[NotReadyError]
 	ready    chan struct{} // closed when the switch was read once
 
-	reloading sync.Mutex           // serialises Reload
-	mu        sync.Mutex           // guards lastSeen and changes of table; never held while waiting for the switch or a mux
-	lastSeen  map[string]time.Time // when the switch last showed something of a bridge that is not served, by bridge
+	reloading sync.Mutex        // serialises Reload
+	mu        sync.Mutex        // guards lastSeen and changes of table; never held while waiting for the switch or a mux
+	lastSeen  map[string]uint64 // when the switch last showed something of a bridge that is not served, by clock
+	clock     atomic.Uint64     // counts what the switch shows of such bridges
 
 	bgMu       sync.Mutex // guards the start of background work against the end of it
 	background sync.WaitGroup
@@ -76,7 +77,7 @@ func New(cfg Config) *Engine {
 	if cfg.Random == nil {
 		cfg.Random = func() cable.Side { return cable.Side(rand.N(2)) }
 	}
-	e := &Engine{cfg: cfg, Journal: newJournal(time.Now()), ready: make(chan struct{}), lastSeen: map[string]time.Time{}}
+	e := &Engine{cfg: cfg, Journal: newJournal(time.Now()), ready: make(chan struct{}), lastSeen: map[string]uint64{}}
 	e.stopping, e.stop = context.WithCancel(context.Background())
 	e.table.Store(&table{byIndex: map[int]*mux{}})
 	e.notReady.Store(&NotReadyError{Code: api.NotReadyStarting, Reason: "the switch was not read yet"})

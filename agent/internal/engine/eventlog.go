@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// logGather is how long the log waits for more events, so that a toggle of all ports is over before it takes the processor.
+const logGather = 20 * time.Millisecond
+
 // logPatience is how long the end of the engine waits for a log that does not take the last events.
 const logPatience = time.Second
 
@@ -35,6 +38,10 @@ func (e *Engine) logEvents(ctx context.Context, after uint64) {
 		after = e.logAfter(after)
 		select {
 		case <-changed:
+			select {
+			case <-time.After(logGather):
+			case <-ctx.Done():
+			}
 		case <-ctx.Done():
 			e.logAfter(after)
 			return

@@ -3,10 +3,8 @@ package engine
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
@@ -17,7 +15,7 @@ import (
 func (e *Engine) Reload(ctx context.Context) error {
 	e.reloading.Lock()
 	defer e.reloading.Unlock()
-	asked := time.Now()
+	asked := e.clock.Load()
 	sights, err := e.cfg.Switch.Discover(ctx)
 	if err != nil {
 		return fmt.Errorf("read the switch: %w", err)
@@ -45,11 +43,7 @@ func (e *Engine) Reload(ctx context.Context) error {
 		case s.Rejected != "":
 			continue
 		case m == nil:
-			var current bool
-			if m, current = e.enter(s, asked); m == nil {
-				if !current {
-					e.goBackground(func() { e.serve(s.Bridge) })
-				}
+			if m = e.enterNow(s, asked); m == nil {
 				continue
 			}
 		case s.Flushed || !m.shows(s):
@@ -99,13 +93,12 @@ func (e *Engine) awaitsRestore(sights []cable.Sight) error {
 }
 
 // unlistLost takes bridges off the list of rejected ones that a reading did not find.
-func (e *Engine) unlistLost(found map[string]bool, asked time.Time) {
+func (e *Engine) unlistLost(found map[string]bool, asked uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.update(func(t *table) {
 		t.rejected = slices.DeleteFunc(t.rejected, func(r Rejected) bool { return !found[r.Bridge] && !e.seenSince(r.Bridge, asked) })
 	})
-	maps.DeleteFunc(e.lastSeen, func(_ string, at time.Time) bool { return at.Before(asked) })
 }
 
 // startChange is what is asked of each mux at a start.

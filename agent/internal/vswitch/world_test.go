@@ -148,15 +148,6 @@ func (w *world) number(i int) (nic, upper, lower uint32) {
 	return n[m.NIC], n[m.Upper], n[m.Lower]
 }
 
-// goneDevice is part of what is said of a port whose device is gone: Open vSwitch's words, or ours on the userspace datapath,
-// which keeps the number of the port.
-func goneDevice() string {
-	if os.Getenv(ovstest.DatapathVariable) == "netdev" {
-		return "its network device is gone"
-	}
-	return "No such device"
-}
-
 // build makes a mux as sonic-mgmt's testbed script does, step by step, with the lower ToR active.
 func (w *world) build(m ovstest.Mux) {
 	w.o.AddBridge(m.Bridge)
