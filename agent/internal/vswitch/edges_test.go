@@ -55,8 +55,8 @@ func (w *world) start(by way) {
 	w.waitReady()
 }
 
-// shows waits until mux i is in a state, with a code as the first of its conditions.
-func (w *world) shows(i int, want cable.State, code string) {
+// shows waits until mux 0 is in a state, with a code as the first of its conditions.
+func (w *world) shows(want cable.State, code string) {
 	w.Helper()
 	last := "not served"
 	defer func() {
@@ -64,8 +64,8 @@ func (w *world) shows(i int, want cable.State, code string) {
 			w.Log(last)
 		}
 	}()
-	wait.For(w, fmt.Sprintf("mux %d: %v, %q", i, want, code), func() bool {
-		s := w.Snapshot(i)
+	wait.For(w, fmt.Sprintf("mux 0: %v, %q", want, code), func() bool {
+		s := w.Snapshot(0)
 		if s == nil {
 			return false
 		}
@@ -78,10 +78,10 @@ func (w *world) shows(i int, want cable.State, code string) {
 	})
 }
 
-// sends sends packets into all ports of mux i, and wants those between the ports of the missing roles to come out nowhere.
-func (w *world) sends(i int, state cable.State, missing ...string) {
+// sends sends packets into all ports of mux 0, and wants those between the ports of the missing roles to come out nowhere.
+func (w *world) sends(state cable.State, missing ...string) {
 	w.Helper()
-	m := w.muxes[i]
+	m := w.muxes[0]
 	ways := m.Ways(state.Active.String(), switchtest.Names(state.Dropped)...)
 	for from := range maps.Keys(ways) {
 		if slices.Contains(missing, from) {
@@ -104,13 +104,13 @@ func TestAMissingDevice(t *testing.T) {
 					w.setFlows(0, lower)
 				}
 				w.o.DeleteDevice(m.Upper)
-				w.sends(0, lower, m.Upper)
+				w.sends(lower, m.Upper)
 				w.start(way{})
-				w.shows(0, lower, api.ConditionPortMissing)
-				w.sends(0, lower, m.Upper)
+				w.shows(lower, api.ConditionPortMissing)
+				w.sends(lower, m.Upper)
 				w.o.MakeDevice(m.Upper)
-				w.shows(0, lower, "")
-				w.sends(0, lower)
+				w.shows(lower, "")
+				w.sends(lower)
 			})
 		}
 	})
@@ -119,22 +119,22 @@ func TestAMissingDevice(t *testing.T) {
 		m := w.muxes[0]
 		w.setFlows(0, upper)
 		w.start(way{})
-		w.shows(0, upper, "")
+		w.shows(upper, "")
 		w.o.DeleteDevice(m.Upper)
-		w.shows(0, upper, api.ConditionPortMissing)
+		w.shows(upper, api.ConditionPortMissing)
 		for _, change := range []cable.Change{{Move: cable.MoveTo, Side: cable.LowerToR}, {Drop: cable.RolesOf(cable.Lower)}, cable.Reset()} {
 			if res := w.do(0, change); res.Err != nil {
 				t.Errorf("%+v: %v", change, res.Err)
 			}
 		}
-		w.sends(0, lower, m.Upper)
+		w.sends(lower, m.Upper)
 		all := map[int]cable.Change{0: {Move: cable.MoveTo, Side: cable.UpperToR}, 1: toggle}
 		for i, res := range w.Do(t.Context(), all, engine.Origin{Cause: engine.API}) {
 			if res.Err != nil {
 				t.Errorf("all: mux %d: %v", i, res.Err)
 			}
 		}
-		w.shows(0, upper, api.ConditionPortMissing)
+		w.shows(upper, api.ConditionPortMissing)
 		w.mustDo(0, cable.Change{Move: cable.MoveTo, Side: cable.LowerToR})
 
 		w.o.Vswitchd.Stop() // whose new life knows the missing device no more than the old one
@@ -143,27 +143,27 @@ func TestAMissingDevice(t *testing.T) {
 			s := w.Snapshot(0)
 			return s.State == lower && len(s.Conditions) > 0 && s.Conditions[0].Code == api.ConditionPortMissing && slices.Equal(w.o.Trace(m.Bridge, m.Lower), []string{m.NIC})
 		})
-		w.sends(0, lower, m.Upper)
+		w.sends(lower, m.Upper)
 
 		w.start(way{}) // another agent
-		w.shows(0, lower, api.ConditionPortMissing)
+		w.shows(lower, api.ConditionPortMissing)
 		w.mustDo(0, cable.Change{Move: cable.MoveTo, Side: cable.UpperToR})
 		w.start(way{})
-		w.shows(0, upper, api.ConditionPortMissing) // a side whose port is missing outlives the agent
+		w.shows(upper, api.ConditionPortMissing) // a side whose port is missing outlives the agent
 		w.o.MakeDevice(m.Upper)
-		w.shows(0, upper, "")
-		w.sends(0, upper)
+		w.shows(upper, "")
+		w.sends(upper)
 	})
 	t.Run("with a capture port", func(t *testing.T) {
 		w := newVeths(t, 1)
 		m := w.muxes[0]
 		w.o.AddPort(m.Bridge, "tap0")
 		w.start(way{})
-		w.shows(0, lower, "")
+		w.shows(lower, "")
 		w.o.DeleteDevice(m.Upper)
-		w.shows(0, lower, api.ConditionPortMissing)
+		w.shows(lower, api.ConditionPortMissing)
 		w.mustDo(0, cable.Reset())
-		w.sends(0, lower, m.Upper)
+		w.sends(lower, m.Upper)
 	})
 }
 
@@ -202,9 +202,9 @@ func TestWhatStopsPackets(t *testing.T) {
 			w := newVeths(t, 1)
 			m := w.muxes[0]
 			w.start(way{})
-			w.shows(0, lower, "")
+			w.shows(lower, "")
 			story.act(w, m)
-			w.shows(0, lower, story.code)
+			w.shows(lower, story.code)
 			if story.code == api.ConditionFlowsMissing {
 				if got := w.Snapshot(0).State.Dropped; got != 0 {
 					t.Errorf("what was flushed reads as dropped: %v", got)
@@ -226,8 +226,8 @@ func TestWhatStopsPackets(t *testing.T) {
 					return len(now) == 0 || now[0].Code != code
 				})
 			}
-			w.shows(0, lower, "")
-			w.sends(0, lower)
+			w.shows(lower, "")
+			w.sends(lower)
 		})
 	}
 }
@@ -257,12 +257,12 @@ func (w *world) cure(text string) {
 func TestAMissingCarrier(t *testing.T) {
 	w := newVeths(t, 1)
 	w.start(way{})
-	w.shows(0, lower, "")
+	w.shows(lower, "")
 	w.o.Unplug(w.muxes[0].Upper)
-	w.shows(0, lower, api.ConditionPortDown)
-	w.sends(0, lower, w.muxes[0].Upper)
+	w.shows(lower, api.ConditionPortDown)
+	w.sends(lower, w.muxes[0].Upper)
 	w.o.Plug(w.muxes[0].Upper)
-	w.shows(0, lower, "")
+	w.shows(lower, "")
 }
 
 // Open vSwitch restarted by its own script: nothing passes until the flows are restored, and what was acknowledged since they
@@ -275,10 +275,10 @@ func TestFlowRestoreWaitOnOVS(t *testing.T) {
 		saved := w.o.Ofctl("--no-names", "--no-stats", "dump-flows", m.Bridge)
 		w.mustDo(0, toggle)
 		w.o.Vsctl("set", "Open_vSwitch", ".", "other_config:flow-restore-wait=true")
-		w.shows(0, upper, api.ConditionRestoreWaitSet)
+		w.shows(upper, api.ConditionRestoreWaitSet)
 		w.o.Vswitchd.Stop()
 		w.o.Vswitchd.Start()
-		w.shows(0, upper, api.ConditionRestoring)
+		w.shows(upper, api.ConditionRestoring)
 		if got := w.o.Send(m.Bridge); len(got) != 0 {
 			t.Errorf("%v pass though nothing may", got)
 		}
@@ -287,8 +287,8 @@ func TestFlowRestoreWaitOnOVS(t *testing.T) {
 		}
 		w.restoreFlows(m.Bridge, saved)
 		w.o.Vsctl("remove", "Open_vSwitch", ".", "other_config", "flow-restore-wait")
-		w.shows(0, upper, "")
-		w.sends(0, upper)
+		w.shows(upper, "")
+		w.sends(upper)
 		if got := w.Snapshot(0).Flaps; got != 1 {
 			t.Errorf("%d flaps, want the one that was asked for", got)
 		}
@@ -311,8 +311,8 @@ func TestAStartWhileFlowsAreRestored(t *testing.T) {
 	w.restoreFlows(m.Bridge, saved)
 	w.o.Vsctl("remove", "Open_vSwitch", ".", "other_config", "flow-restore-wait")
 	w.waitReady()
-	w.shows(0, lower, "")
-	w.sends(0, lower)
+	w.shows(lower, "")
+	w.sends(lower)
 }
 
 // Killed at any moment of its first start, the agent loses no side and leaves no mux without flows: the next start finds the

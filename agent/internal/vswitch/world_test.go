@@ -3,7 +3,6 @@ package vswitch_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
