@@ -22,6 +22,8 @@ const (
 	ConditionFlowsMissing   = "flows_missing"
 	ConditionForeignFlow    = "foreign_flow"
 	ConditionFault          = "fault"
+	ConditionStandbyMissing = "standby_missing"
+	ConditionStandbyBlocked = "standby_blocked"
 	ConditionRestoreWaitSet = "restore_wait_set"
 	ConditionFailMode       = "fail_mode"
 	ConditionProtocols      = "protocols"
@@ -46,12 +48,14 @@ var conditionKinds = [...]ConditionKind{
 	{ConditionRestoring, true, false, "ovs-vswitchd was started with flow-restore-wait and forwards nothing until that is removed"},
 	{ConditionNotAMux, true, false, "the bridge of a served port was changed and is not a usable mux at present"},
 	{ConditionUnconfirmed, true, true, "Open vSwitch did not confirm the last change in time; whether it was applied is being read back"},
-	{ConditionPortMissing, true, false, "a port of the mux has no device, or no OpenFlow port number"},
-	{ConditionPortBlocked, true, false, "a port is administratively down, told not to receive or forward, or held back by a spanning tree"},
+	{ConditionPortMissing, true, false, "the port of the server or of the active ToR has no device, or no OpenFlow port number"},
+	{ConditionPortBlocked, true, false, "the port of the server or of the active ToR is administratively down, told not to receive or forward, or held back by a spanning tree"},
 	{ConditionBothForward, true, true, "the packets of both ToRs reach the server"},
 	{ConditionFlowsMissing, true, true, "a flow that the mux needs is not on the bridge"},
 	{ConditionForeignFlow, true, true, "there is a flow on the bridge that the mux doesn't need, or one that will time out"},
 	{ConditionFault, true, false, "a fault that somebody asked for is active"},
+	{ConditionStandbyMissing, false, false, "the port of the standby ToR has no device, or no OpenFlow port number; the active way is whole"},
+	{ConditionStandbyBlocked, false, false, "the port of the standby ToR passes nothing, as with port_blocked; the active way is whole"},
 	{ConditionRestoreWaitSet, false, false, "flow-restore-wait is set: after its next restart ovs-vswitchd will forward nothing"},
 	{ConditionFailMode, false, false, "fail_mode is not secure: without flows the bridge would connect both ToRs with each other"},
 	{ConditionProtocols, false, false, "the bridge's protocols were restricted"},

@@ -137,8 +137,12 @@ func TestASideOutlivesItsPorts(t *testing.T) {
 				if got.State.Active != s.Active || !got.SideKnown {
 					t.Errorf("%v, then %v went: read as %+v", s, missing, got)
 				}
-				if strings.Contains(codes(got.Conditions), api.ConditionForeignFlow) || !strings.HasPrefix(codes(got.Conditions), api.ConditionPortMissing) {
-					t.Errorf("%v, then %v went: conditions %v, want %s first and no foreign flow", s, missing, codes(got.Conditions), api.ConditionPortMissing)
+				first := api.ConditionPortMissing
+				if missing == cable.RolesOf(s.Active.Other().Role()) {
+					first = api.ConditionStandbyMissing
+				}
+				if strings.Contains(codes(got.Conditions), api.ConditionForeignFlow) || !strings.HasPrefix(codes(got.Conditions), first) {
+					t.Errorf("%v, then %v went: conditions %v, want %s first and no foreign flow", s, missing, codes(got.Conditions), first)
 				}
 			}
 			got := mux(ports).Read(without(missing).Program(s, 9), cable.Settings{}, last)
@@ -255,8 +259,10 @@ func TestConditionsOfPortsAndSettings(t *testing.T) {
 		{"gone", without(cable.RolesOf(cable.Upper)), cable.Settings{}, api.ConditionPortMissing, "ip link show p0.9"},
 		{"down", set(cable.NIC, func(p *cable.Port) { p.Down = true }), cable.Settings{}, api.ConditionPortBlocked, "ip link set dev muxy-vms17-8-0 up"},
 		{"no-receive", set(cable.Upper, func(p *cable.Port) { p.NoReceive = true }), cable.Settings{}, api.ConditionPortBlocked, "ovs-ofctl mod-port mbr-vms17-8-0 p0.9 receive"},
-		{"no-forward", set(cable.Lower, func(p *cable.Port) { p.NoForward = true }), cable.Settings{}, api.ConditionPortBlocked, "ovs-ofctl mod-port mbr-vms17-8-0 p0.10 forward"},
-		{"stp blocks", set(cable.Lower, func(p *cable.Port) { p.Blocked = "listening" }), cable.Settings{SpanningTree: "stp"}, api.ConditionPortBlocked, "ovs-vsctl set bridge mbr-vms17-8-0 stp_enable=false"},
+		{"gone, of the standby ToR", without(cable.RolesOf(cable.Lower)), cable.Settings{}, api.ConditionStandbyMissing, "ip link show p0.10"},
+		{"no-forward", set(cable.NIC, func(p *cable.Port) { p.NoForward = true }), cable.Settings{}, api.ConditionPortBlocked, "ovs-ofctl mod-port mbr-vms17-8-0 muxy-vms17-8-0 forward"},
+		{"no-forward to the standby ToR", set(cable.Lower, func(p *cable.Port) { p.NoForward = true }), cable.Settings{}, api.ConditionStandbyBlocked, "ovs-ofctl mod-port mbr-vms17-8-0 p0.10 forward"},
+		{"stp blocks", set(cable.Upper, func(p *cable.Port) { p.Blocked = "listening" }), cable.Settings{SpanningTree: "stp"}, api.ConditionPortBlocked, "ovs-vsctl set bridge mbr-vms17-8-0 stp_enable=false"},
 		{"rstp forwards", ports, cable.Settings{SpanningTree: "rstp"}, api.ConditionSpanningTree, "ovs-vsctl set bridge mbr-vms17-8-0 rstp_enable=false"},
 		{"no carrier", set(cable.Upper, func(p *cable.Port) { p.NoCarrier = true }), cable.Settings{}, api.ConditionPortDown, ""},
 		{"fail_mode", ports, cable.Settings{Standalone: true}, api.ConditionFailMode, "ovs-vsctl set-fail-mode mbr-vms17-8-0 secure"},

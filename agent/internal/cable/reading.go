@@ -46,8 +46,11 @@ func (m *Mux) Read(flows []Entry, settings Settings, last State) Reading {
 	up := r.readUp()
 	r.Proper = m.Ports.Program(r.State, 0).Stands(flows)
 
-	r.portsMissing()
-	r.portsBlocked(settings)
+	// What is wrong with the standby ToR's port is told, and leaves the mux healthy while the active way is whole: sonic-mgmt's
+	// sanity check ends a whole session on one unhealthy port.
+	active, standby := r.State.Active.Role(), r.State.Active.Other().Role()
+	r.portsMissing(api.ConditionPortMissing, NIC, active)
+	r.portsBlocked(api.ConditionPortBlocked, settings, NIC, active)
 	if down == bothForward {
 		r.add(api.ConditionBothForward, r.ResetCure(), "packets of both ToRs reach the NIC")
 	}
@@ -60,6 +63,8 @@ func (m *Mux) Read(flows []Entry, settings Settings, last State) Reading {
 	if !r.Proper {
 		r.foreignFlows()
 	}
+	r.portsMissing(api.ConditionStandbyMissing, standby)
+	r.portsBlocked(api.ConditionStandbyBlocked, settings, standby)
 	r.judgeSettings(settings)
 	r.portsDown()
 	return r.Reading
@@ -278,8 +283,10 @@ func (r *reader) owns(e *Entry) bool {
 	return true
 }
 
-func (r *reader) portsMissing() {
-	for _, p := range r.Ports {
+// portsMissing says of some ports that they have no device.
+func (r *reader) portsMissing(code string, roles ...Role) {
+	for _, role := range roles {
+		p := r.Ports[role]
 		if p.Number != 0 {
 			continue
 		}
@@ -287,25 +294,27 @@ func (r *reader) portsMissing() {
 		if fault == "" {
 			fault = "Open vSwitch has given it no OpenFlow port number"
 		}
-		r.add(api.ConditionPortMissing, "bring "+p.Name+" back (ip link show "+p.Name+"; ovs-vsctl show has its error); the agent then completes the mux by itself",
+		r.add(code, "bring "+p.Name+" back (ip link show "+p.Name+"; ovs-vsctl show has its error); the agent then completes the mux by itself",
 			"port %s: %s", p.Name, fault)
 	}
 }
 
-func (r *reader) portsBlocked(settings Settings) {
-	for _, p := range r.Ports {
+// portsBlocked says of some ports what keeps packets from passing there.
+func (r *reader) portsBlocked(code string, settings Settings, roles ...Role) {
+	for _, role := range roles {
+		p := r.Ports[role]
 		ofctl := "ovs-ofctl mod-port " + r.Bridge + " " + p.Name
 		if p.Down {
-			r.add(api.ConditionPortBlocked, "ip link set dev "+p.Name+" up, or "+ofctl+" up", "port %s is administratively down", p.Name)
+			r.add(code, "ip link set dev "+p.Name+" up, or "+ofctl+" up", "port %s is administratively down", p.Name)
 		}
 		if p.NoReceive {
-			r.add(api.ConditionPortBlocked, ofctl+" receive", "port %s was told not to receive", p.Name)
+			r.add(code, ofctl+" receive", "port %s was told not to receive", p.Name)
 		}
 		if p.NoForward {
-			r.add(api.ConditionPortBlocked, ofctl+" forward", "port %s was told not to forward", p.Name)
+			r.add(code, ofctl+" forward", "port %s was told not to forward", p.Name)
 		}
 		if p.Blocked != "" {
-			r.add(api.ConditionPortBlocked, r.treeCure(settings), "port %s is held back by a spanning tree: it is %s", p.Name, p.Blocked)
+			r.add(code, r.treeCure(settings), "port %s is held back by a spanning tree: it is %s", p.Name, p.Blocked)
 		}
 	}
 }

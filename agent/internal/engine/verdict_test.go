@@ -69,7 +69,7 @@ func TestJudge(t *testing.T) {
 		{
 			name:  "restart with a port missing: what lives is put back",
 			see:   func(s *cable.Sight) { s.Life, s.Flows = 101, nil; without(s, cable.Upper) },
-			phase: lost, state: lowerState, code: api.ConditionPortMissing, write: &lowerState, cause: Recovery,
+			phase: lost, state: lowerState, code: api.ConditionFlowsMissing, write: &lowerState, cause: Recovery,
 		},
 		{
 			name:  "restart: one flow of ours, written before anybody noticed",
@@ -161,9 +161,14 @@ func TestJudge(t *testing.T) {
 			state: lowerState, code: api.ConditionForeignFlow, cause: External,
 		},
 		{
-			name:  "a port's device is gone",
-			see:   func(s *cable.Sight) { without(s, cable.Upper) },
+			name:  "the active ToR's device is gone",
+			see:   func(s *cable.Sight) { without(s, cable.Lower) },
 			state: lowerState, code: api.ConditionPortMissing, cause: External,
+		},
+		{
+			name:  "the standby ToR's device is gone",
+			see:   func(s *cable.Sight) { without(s, cable.Upper) },
+			state: lowerState, code: api.ConditionStandbyMissing, cause: External,
 		},
 		{
 			name:  "a port's device is back under its number, and nothing was changed",
@@ -182,6 +187,11 @@ func TestJudge(t *testing.T) {
 				s.Flows = ports.Program(upperState, 0)
 			},
 			phase: lost, state: upperState, code: api.ConditionFlowsMissing, write: &upperState, cause: Recovery,
+		},
+		{
+			name:  "the standby ToR's port is down",
+			see:   func(s *cable.Sight) { s.Mux.Ports[cable.Upper].Down = true },
+			state: lowerState, code: api.ConditionStandbyBlocked, cause: External,
 		},
 		{
 			name:  "a port is down",

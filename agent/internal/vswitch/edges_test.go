@@ -106,7 +106,7 @@ func TestAMissingDevice(t *testing.T) {
 				w.o.DeleteDevice(m.Upper)
 				w.sends(lower, m.Upper)
 				w.start(way{})
-				w.shows(lower, api.ConditionPortMissing)
+				w.shows(lower, api.ConditionStandbyMissing)
 				w.sends(lower, m.Upper)
 				w.o.MakeDevice(m.Upper)
 				w.shows(lower, "")
@@ -141,12 +141,12 @@ func TestAMissingDevice(t *testing.T) {
 		w.o.Vswitchd.Start()
 		wait.For(t, "the surviving side is restored", func() bool {
 			s := w.Snapshot(0)
-			return s.State == lower && len(s.Conditions) > 0 && s.Conditions[0].Code == api.ConditionPortMissing && slices.Equal(w.o.Trace(m.Bridge, m.Lower), []string{m.NIC})
+			return s.State == lower && len(s.Conditions) > 0 && s.Conditions[0].Code == api.ConditionStandbyMissing && slices.Equal(w.o.Trace(m.Bridge, m.Lower), []string{m.NIC})
 		})
 		w.sends(lower, m.Upper)
 
 		w.start(way{}) // another agent
-		w.shows(lower, api.ConditionPortMissing)
+		w.shows(lower, api.ConditionStandbyMissing)
 		w.mustDo(0, cable.Change{Move: cable.MoveTo, Side: cable.UpperToR})
 		w.start(way{})
 		w.shows(upper, api.ConditionPortMissing) // a side whose port is missing outlives the agent
@@ -161,7 +161,7 @@ func TestAMissingDevice(t *testing.T) {
 		w.start(way{})
 		w.shows(lower, "")
 		w.o.DeleteDevice(m.Upper)
-		w.shows(lower, api.ConditionPortMissing)
+		w.shows(lower, api.ConditionStandbyMissing)
 		w.mustDo(0, cable.Reset())
 		w.sends(lower, m.Upper)
 	})
@@ -178,6 +178,8 @@ func TestWhatStopsPackets(t *testing.T) {
 		{"a ToR told not to receive", func(w *world, m ovstest.Mux) { w.o.Ofctl("mod-port", m.Bridge, m.Lower, "no-receive") }, api.ConditionPortBlocked, false},
 		{"the server's port told not to forward", func(w *world, m ovstest.Mux) { w.o.Ofctl("mod-port", m.Bridge, m.NIC, "no-forward") }, api.ConditionPortBlocked, false},
 		{"a ToR taken down by OpenFlow", func(w *world, m ovstest.Mux) { w.o.Ofctl("mod-port", m.Bridge, m.Lower, "down") }, api.ConditionPortBlocked, false},
+		{"the standby ToR told not to forward", func(w *world, m ovstest.Mux) { w.o.Ofctl("mod-port", m.Bridge, m.Upper, "no-forward") }, api.ConditionStandbyBlocked, true},
+		{"the standby ToR's device down", func(w *world, m ovstest.Mux) { w.o.SetDown(m.Upper) }, api.ConditionStandbyBlocked, true},
 		{"the server's device down", func(w *world, m ovstest.Mux) { w.o.SetDown(m.NIC) }, api.ConditionPortBlocked, false},
 		{"a spanning tree that blocks", func(w *world, m ovstest.Mux) { w.o.Vsctl("set", "bridge", m.Bridge, "stp_enable=true") }, api.ConditionPortBlocked, false},
 		{"a controller, which flushes", func(w *world, m ovstest.Mux) { w.o.Vsctl("set-controller", m.Bridge, "tcp:127.0.0.1:1") }, api.ConditionFlowsMissing, false},
