@@ -180,6 +180,30 @@ func TestFailedCommit(t *testing.T) {
 	}
 }
 
+// An ovs-vswitchd that does not do what it is told, such as one that hangs, keeps nobody who ends.
+func TestSecureEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	asked := make(chan bool, 1000)
+	p := &peer{rows: oneBridge, hears: func(_ string, id json.RawMessage, write func(string)) bool {
+		answer := `[{"rows":[{"cur_cfg":4}]}]`
+		if len(asked) == 0 {
+			answer = `[{"count":1},{"count":1},{"rows":[{"next_cfg":5}]}]`
+		}
+		asked <- true
+		write(`{"id":` + string(id) + `,"error":null,"result":` + answer + `}`)
+		return true
+	}}
+	d, _ := open(t, p.start(t), wait.Limit)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Secure(ctx, []Secured{{Bridge: "br0"}}) }()
+	wait.For(t, "it waits for ovs-vswitchd", func() bool { return len(asked) > 2 })
+	cancel()
+	if err := receive(t, ended); err == nil {
+		t.Error("it is said to be done")
+	}
+}
+
 // The errors of single operations, and answers that lack results, are errors.
 func TestRefusedOperations(t *testing.T) {
 	t.Parallel()
