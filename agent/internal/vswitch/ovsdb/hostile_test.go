@@ -106,33 +106,41 @@ func TestEndlessString(t *testing.T) {
 	}
 }
 
-// Rows that never end are too many at some time.
+// Rows that never end are too many at some time; a row that goes, or that others replace, makes room.
 func TestEndlessRows(t *testing.T) {
-	p := &peer{rows: oneBridge, hears: func(_ string, _ json.RawMessage, write func(string)) bool {
-		fill := strings.Repeat("a", 1<<20)
-		for i := range 2 * maxRows >> 20 {
-			write(fmt.Sprintf(`{"id":null,"method":"update","params":[null,{"Interface":{"%d":{"new":{"name":"%s"}}}}]}`, i, fill))
+	t.Parallel()
+	r := newRows()
+	r.limit = 1 << 16
+	row := func(i int) updates {
+		var u updates
+		text := fmt.Sprintf(`{"Interface":{"%d":{"new":{"name":"%s"}}}}`, i, strings.Repeat("a", 1<<10))
+		if err := json.Unmarshal([]byte(text), &u); err != nil {
+			t.Fatal(err)
 		}
-		return true
-	}}
-	d, changes := open(t, p.start(t), wait.Limit)
-	if err := d.Connect(t.Context()); err != nil {
-		t.Fatal(err)
+		return u
 	}
-	receive(t, changes)
-	if err := d.Sync(t.Context()); err == nil || !strings.Contains(err.Error(), "the rows hold more than") {
-		t.Errorf("error %v, want that there are too many rows", err)
+	for i := range 1000 {
+		if _, _, err := r.apply(row(i % 10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	for i := 0; err == nil && i < 1000; i++ {
+		_, _, err = r.apply(row(i))
+	}
+	if err == nil || !strings.Contains(err.Error(), "the rows hold more than") || len(r.interfaces) > 64 {
+		t.Errorf("%d rows, error %v; want that there are too many", len(r.interfaces), err)
 	}
 }
 
-// A peer that reads nothing does not hold anybody for longer than the timeout, and Close ends at once.
+// A peer that reads nothing does not hold anybody for longer than the timeout.
 func TestPeerThatHangs(t *testing.T) {
 	t.Parallel()
-	p := &peer{rows: oneBridge, hears: func(string, json.RawMessage, func(string)) bool { time.Sleep(200 * time.Millisecond); return true }}
-	d, _ := open(t, p.start(t), 50*time.Millisecond)
-	if err := d.Connect(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	over := make(chan bool)
+	p := &peer{rows: oneBridge, hears: func(string, json.RawMessage, func(string)) bool { <-over; return false }}
+	d, _ := open(t, p.start(t), time.Second)
+	t.Cleanup(func() { close(over) }) // before the peer waits for its connections
+	wait.For(t, "it is connected", func() bool { return d.Connect(t.Context()) == nil })
 	if err := d.Sync(t.Context()); err == nil || !strings.Contains(err.Error(), "no answer on") {
 		t.Errorf("error %v, want that it does not answer", err)
 	}
@@ -177,6 +185,30 @@ func TestFailedCommit(t *testing.T) {
 	}
 	if took := time.Since(started); took > reconfigureTimeout/2 {
 		t.Errorf("it took %v", took)
+	}
+}
+
+// An ovs-vswitchd that does not do what it is told, such as one that hangs, keeps nobody who ends.
+func TestSecureEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	asked := make(chan bool, 1000)
+	p := &peer{rows: oneBridge, hears: func(_ string, id json.RawMessage, write func(string)) bool {
+		answer := `[{"rows":[{"cur_cfg":4}]}]`
+		if len(asked) == 0 {
+			answer = `[{"count":1},{"count":1},{"rows":[{"next_cfg":5}]}]`
+		}
+		asked <- true
+		write(`{"id":` + string(id) + `,"error":null,"result":` + answer + `}`)
+		return true
+	}}
+	d, _ := open(t, p.start(t), wait.Limit)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Secure(ctx, []Secured{{Bridge: "br0"}}) }()
+	wait.For(t, "it waits for ovs-vswitchd", func() bool { return len(asked) > 2 })
+	cancel()
+	if err := receive(t, ended); err == nil {
+		t.Error("it is said to be done")
 	}
 }
 

@@ -236,6 +236,7 @@ type rows struct {
 	mirrors    map[UUID]mirrorRow
 	root       rootRow
 	size       int // in bytes, as the rows came
+	limit      int // of size
 
 	named map[string]UUID // bridges
 	owner map[UUID]UUID   // the bridge of a port or mirror, the port of an interface
@@ -249,6 +250,7 @@ const maxRows = 64 << 20
 
 func newRows() *rows {
 	return &rows{
+		limit:   maxRows,
 		bridges: map[UUID]bridgeRow{}, ports: map[UUID]json.RawMessage{}, interfaces: map[UUID]json.RawMessage{},
 		mirrors: map[UUID]mirrorRow{}, named: map[string]UUID{}, owner: map[UUID]UUID{}, read: map[UUID]any{}, sizes: map[UUID]int{},
 		whole: map[UUID]Bridge{},
@@ -345,8 +347,8 @@ func (r *rows) put(table string, id UUID, raw json.RawMessage) error {
 	if raw == nil {
 		delete(r.sizes, id)
 	}
-	if r.size > maxRows {
-		return fmt.Errorf("the rows hold more than %d MB", maxRows>>20)
+	if r.size > r.limit {
+		return fmt.Errorf("the rows hold more than %d kB", r.limit>>10)
 	}
 	delete(r.read, id)
 	switch table {
