@@ -98,6 +98,7 @@ func Run(ctx context.Context, cfg Config) error {
 	handler := httpapi.New(httpapi.Config{
 		Engines: engines, Log: cfg.Log, Verbose: cfg.Verbose, AllowHosts: cfg.AllowHosts,
 		Version: api.Version{Version: cfg.Version, Go: runtime.Version()},
+		Alive:   func() error { return alive(engines, switches) },
 		Metrics: measured.Handler(),
 		Observe: func(r httpapi.Observed) { measured.Observe(metrics.Request(r)) },
 	})

@@ -124,6 +124,7 @@ const (
 	NotReadyOVSDB      = "ovsdb"      // the database of Open vSwitch can't be reached or read
 	NotReadyVSwitchd   = "vswitchd"   // no bridge answers
 	NotReadyRestoring  = "restoring"  // ovs-vswitchd waits for its flows to be restored
+	NotReadyStuck      = "stuck"      // the agent no longer reads the switch, by a fault of its own
 	NotReadyPermission = "permission" // the agent may not open Open vSwitch's sockets
 	NotReadyStopping   = "stopping"   // the agent is ending
 )

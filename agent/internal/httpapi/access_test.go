@@ -2,12 +2,14 @@ package httpapi_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent"
 	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // A page of another site must not use the agent through a visitor's browser. Clients that are no browsers send none of
@@ -209,6 +212,10 @@ func TestNothingFromClientsForgesLogOrEvents(t *testing.T) {
 		t.Errorf("next event: %+v, want that of the second toggle", ev)
 	}
 
+	changes := func() int {
+		return len(slices.DeleteFunc(log.records(t), func(r map[string]any) bool { return r["msg"] != "mux changed" }))
+	}
+	wait.For(t, "the changes are logged", func() bool { return changes() == 3 })
 	messages := map[any]int{}
 	for _, record := range log.records(t) {
 		messages[record["msg"]]++
@@ -236,6 +243,10 @@ func TestPollsLeaveNoLines(t *testing.T) {
 		cfg.Log = slog.New(agent.NewLogHandler(&log, agent.LogJSON, slog.LevelInfo))
 	}))
 	url := a.URL + "/mux/vms17-8"
+	changes := func() int {
+		return len(slices.DeleteFunc(log.records(t), func(r map[string]any) bool { return r["msg"] != "mux changed" }))
+	}
+	wait.For(t, "the mux's coming is logged", func() bool { return changes() == 1 })
 	before := len(log.records(t))
 	call(t, "GET", url, "")
 	call(t, "GET", url+"/0", "")
@@ -247,10 +258,13 @@ func TestPollsLeaveNoLines(t *testing.T) {
 	call(t, "POST", url+"/9?reqId=5d1f", `{"active_side":"toggle"}`)
 	call(t, "POST", url+"/0?reqId=5d20", `{"active_side":"toggle"}`)
 	call(t, "GET", url, "", "Origin: http://evil.example")
+	wait.For(t, "the change is logged", func() bool { return changes() == 2 })
 	got := log.records(t)[before:]
 	if len(got) != 3 {
 		t.Fatalf("%d lines, want 3: %v", len(got), got)
 	}
+	// A change is logged beside the requests, and may come after those that followed it.
+	slices.SortStableFunc(got, func(a, b map[string]any) int { return cmp.Compare(a["req_id"].(string)+"~", b["req_id"].(string)+"~") })
 	for i, want := range []map[string]any{
 		{"level": "INFO", "msg": "request failed", "client": "127.0.0.1", "req_id": "5d1f", "method": "POST", "status": 404.0},
 		{"level": "INFO", "msg": "mux changed", "from": "upper_tor", "to": "lower_tor", "cause": "api", "client": "127.0.0.1", "req_id": "5d20"},

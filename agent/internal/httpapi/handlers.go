@@ -29,6 +29,13 @@ func (s *Server) getReadyz(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		}
 	}
+	if s.alive != nil {
+		if err := s.alive(); err != nil {
+			setRetryAfter(w)
+			write(w, http.StatusServiceUnavailable, encode(api.Readiness{Reason: err.Error(), ReasonCode: api.NotReadyStuck}))
+			return nil
+		}
+	}
 	write(w, http.StatusOK, encode(api.Readiness{Ready: true}))
 	return nil
 }

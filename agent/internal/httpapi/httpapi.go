@@ -28,6 +28,8 @@ type Config struct {
 	// AllowHosts are the names, beside addresses and names without a dot, by which browsers may call the agent; one that starts
 	// with a dot stands for all below it.
 	AllowHosts []string
+	// Alive, when not nil, says which switch is no longer read, though it should be.
+	Alive func() error
 	// Metrics, when not nil, answers GET /metrics, and Observe is told of each request when it is over.
 	Metrics http.Handler
 	Observe func(Observed)
@@ -44,6 +46,7 @@ type Server struct {
 	repeats *repeats
 	feeds   map[*engine.Engine]*feed
 	hosts   hosts
+	alive   func() error
 	metrics http.Handler
 	observe func(Observed)
 	ending  context.Context // ends when streams and waits must
@@ -54,7 +57,7 @@ type Server struct {
 func New(cfg Config) *Server {
 	s := &Server{
 		engines: map[string]*engine.Engine{}, log: cfg.Log, version: cfg.Version, verbose: cfg.Verbose, repeats: newRepeats(),
-		feeds: map[*engine.Engine]*feed{}, hosts: newHosts(cfg.AllowHosts), metrics: cfg.Metrics, observe: cfg.Observe,
+		feeds: map[*engine.Engine]*feed{}, hosts: newHosts(cfg.AllowHosts), alive: cfg.Alive, metrics: cfg.Metrics, observe: cfg.Observe,
 	}
 	for _, e := range cfg.Engines {
 		s.engines[e.VMSet()] = e
