@@ -50,7 +50,7 @@ func (e *Engine) see(s cable.Sight) {
 	switch {
 	case m == nil:
 		e.meet(&s)
-	case m.shows(&s):
+	case m.knows(&s):
 	case s.Asked.IsZero() || s.Gone || s.Err != nil || s.Unprepared:
 		m.recheckSoon(nil) // to be sure
 	default:

@@ -127,6 +127,7 @@ func (c *call) finish(err error) {
 	if err == nil {
 		m.debt = debt{}
 		m.done.add(c.request, m.answered)
+		c.next = c.next.after(m.snap.Load(), m.answered)
 		m.publish(c.next, c.origin, c.took)
 		c.end(nil)
 		return

@@ -114,7 +114,7 @@ func (m *mux) look(act func(*cable.Sight) bool) bool {
 func (m *mux) lookAt(s *cable.Sight) bool {
 	m.hold()
 	defer m.release()
-	return s.Asked.After(m.answered) && m.act(s)
+	return m.debt == debt{} && m.knows(s) || s.Asked.After(m.answered) && m.act(s)
 }
 
 func (m *mux) read() cable.Sight { return m.engine.read(m.bridge) }
@@ -128,14 +128,19 @@ func (e *Engine) read(bridge string) cable.Sight {
 	return s
 }
 
-// shows reports whether the snapshot says what s says.
-func (m *mux) shows(s *cable.Sight) bool {
+// knows reports whether a sight is no news: it shows what the snapshot says, or what it said when the reading began.
+func (m *mux) knows(s *cable.Sight) bool {
 	cur := m.snap.Load()
-	if s.Unprepared {
+	return cur.shows(s) || cur.previous != nil && !s.Asked.IsZero() && s.Asked.Before(cur.confirmed) && cur.previous.shows(s)
+}
+
+// shows reports whether the snapshot says what s says.
+func (s *Snapshot) shows(sight *cable.Sight) bool {
+	if sight.Unprepared {
 		return false
 	}
-	v := judge(cur, debt{}, s)
-	return !v.retire && v.debt.repairTo == nil && v.next.same(cur)
+	v := judge(s, debt{}, sight)
+	return !v.retire && v.debt.repairTo == nil && v.next.same(s)
 }
 
 // act makes of an owned mux what a sight shows, and returns false when that has to be done again.
@@ -182,7 +187,7 @@ func (m *mux) repair() bool {
 	m.settle()
 	if err == nil {
 		m.debt = debt{}
-		m.publish(cur.written(state, program, cur.request), Origin{Cause: Recovery}, time.Since(started))
+		m.publish(cur.written(state, program, cur.request).after(cur, m.answered), Origin{Cause: Recovery}, time.Since(started))
 		return true
 	}
 	if inDoubt(err) != nil {

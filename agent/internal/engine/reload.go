@@ -46,7 +46,7 @@ func (e *Engine) Reload(ctx context.Context) error {
 			if m = e.enterNow(s, asked); m == nil {
 				continue
 			}
-		case s.Flushed || !m.shows(s):
+		case s.Flushed || !m.knows(s):
 			looks.Go(func() { m.lookAfter(s.Flushed) })
 		}
 		found[s.Bridge] = true

@@ -22,6 +22,19 @@ type Snapshot struct {
 	request uint64        // cable.RequestHash of the request that changed it last, as the switch remembers it
 	row     string        // of the bridge, see cable.Sight
 	life    int64
+
+	// What stood before the switch confirmed, at this time, the change that led here: a reading that began earlier may show
+	// it still, and is no news then.
+	previous  *Snapshot
+	confirmed time.Time
+}
+
+// after returns the snapshot as the outcome of a change that was confirmed at a time.
+func (s *Snapshot) after(previous *Snapshot, confirmed time.Time) *Snapshot {
+	next, before := *s, *previous
+	before.previous = nil
+	next.previous, next.confirmed = &before, confirmed
+	return &next
 }
 
 // A phase is how far the agent's knowledge of a mux goes.
