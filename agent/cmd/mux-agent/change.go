@@ -134,7 +134,7 @@ func newChange(cmd *cobra.Command, parse func(r *remote, args []string) (change,
 		}
 		complaints := newScreen(cmd.ErrOrStderr())
 		for _, bridge := range slices.SortedFunc(maps.Keys(failed), byIndex) {
-			fmt.Fprintf(complaints, "%s %s\n", complaints.paint(red, bridge+":"), failed[bridge])
+			_ = complaints.printf("%s %s\n", complaints.paint(red, bridge+":"), failed[bridge])
 		}
 		return fmt.Errorf("%d of %d ports failed", len(failed), len(before))
 	})
@@ -189,7 +189,7 @@ func printChanges(out screen, before []api.Status, after api.Muxes) error {
 			dropped++
 		}
 		if len(now) <= fewPorts {
-			fmt.Fprintf(out, "port %d: %s%s\n", s.PortIndex, out.paint(sidePaint(s.ActiveSide), describe(s)), out.paint(faint, difference(was[s.Bridge], s)))
+			_ = out.printf("port %d: %s%s\n", s.PortIndex, out.paint(sidePaint(s.ActiveSide), describe(s)), out.paint(faint, difference(was[s.Bridge], s)))
 		}
 	}
 	if len(now) == 1 {
@@ -199,8 +199,7 @@ func printChanges(out screen, before []api.Status, after api.Muxes) error {
 	if dropped > 0 {
 		summary += fmt.Sprintf("; %d with drops", dropped)
 	}
-	_, err := fmt.Fprintln(out, summary)
-	return err
+	return out.printf("%s\n", summary)
 }
 
 func describe(s api.Status) string {
