@@ -257,7 +257,7 @@ func TestReadersThatAreBehindShareTheEvents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		t.Cleanup(func() { _ = conn.Close() })
 		_ = conn.(*net.TCPConn).SetReadBuffer(2048)
 		_, err = fmt.Fprintf(conn, "GET /mux/vms17-8/events HTTP/1.1\r\nHost: x\r\nLast-Event-ID: %d\r\n\r\n", first)
 		if err != nil {
@@ -299,7 +299,7 @@ func TestManyLargeBodies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		t.Cleanup(func() { _ = conn.Close() })
 		_, err = fmt.Fprintf(conn, "POST /mux/vms17-8/0?reqId=%p HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", conn, size, strings.Repeat(" ", size-100))
 		if err != nil {
 			t.Fatal(err)

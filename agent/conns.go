@@ -44,7 +44,8 @@ type headConn struct {
 	// The following are touched by the one who reads.
 	ended bool // the headers of the request under way were read
 	lines int
-	width int // bytes of the line that is being read
+	width int  // bytes of the line that is being read
+	ret   bool // the first of them is a carriage return
 	ahead int64
 	broke bool // the budget does not allow what was read ahead
 
@@ -74,7 +75,10 @@ func (c *headConn) count(p []byte, room int) bool {
 	for !c.ended && len(p) > 0 {
 		line, rest, whole := bytes.Cut(p, []byte{'\n'})
 		cost += int64(len(p) - len(rest))
-		c.width += len(bytes.TrimSuffix(line, []byte{'\r'}))
+		if c.width == 0 {
+			c.ret = len(line) > 0 && line[0] == '\r'
+		}
+		c.width += len(line)
 		p = rest
 		if !whole {
 			break
@@ -83,7 +87,7 @@ func (c *headConn) count(p []byte, room int) bool {
 		if c.lines++; c.lines > maxHeaderLines {
 			return false
 		}
-		c.ended = c.width == 0
+		c.ended = c.width == 0 || c.width == 1 && c.ret
 		c.width = 0
 	}
 	// What comes behind is of the body, or the beginning of another request. A single byte net/http reads to see whether

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -138,8 +137,8 @@ func checkMode(path, what string, log *slog.Logger) {
 	}
 	switch mode := info.Mode().Perm(); {
 	case mode&0o022 != 0:
-		log.Warn(fmt.Sprintf("others can write the %s: chmod 600", what), "file", path)
+		log.Warn("others can write a secret file: chmod 600", "file", path, "holds", what)
 	case mode&0o044 != 0:
-		log.Warn(fmt.Sprintf("others can read the %s: chmod 600", what), "file", path)
+		log.Warn("others can read a secret file: chmod 600", "file", path, "holds", what)
 	}
 }

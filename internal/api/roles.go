@@ -50,20 +50,17 @@ func (r Roles) String() string {
 	return strings.Join(names, ",")
 }
 
-func parseRoles(text string) (Roles, bool) {
+// parseRoles reads names that namedToken or certificates has matched.
+func parseRoles(text []byte) Roles {
 	var roles Roles
-	for name := range strings.SplitSeq(text, ",") {
-		known := false
+	for name := range bytes.SplitSeq(text, []byte{','}) {
 		for _, n := range roleNames {
-			if n.name == name {
-				roles, known = roles|n.roles, true
+			if n.name == string(name) {
+				roles |= n.roles
 			}
 		}
-		if !known {
-			return 0, false
-		}
 	}
-	return roles, true
+	return roles
 }
 
 // A RouteRole says which role a route asks for.
@@ -150,10 +147,10 @@ func ParseTokens(text []byte) ([]Token, error) {
 		token := Token{Roles: DefaultRoles, Secret: line}
 		if m := namedToken.FindSubmatch(line); m != nil {
 			token.Name, token.Secret = string(m[1]), m[3]
-			token.Roles, _ = parseRoles(string(m[2]))
+			token.Roles = parseRoles(m[2])
 		} else if m := certificates.FindSubmatch(line); m != nil {
 			token.Name, token.Secret, token.Certificate = string(m[1]), nil, string(m[1])
-			token.Roles, _ = parseRoles(string(m[2]))
+			token.Roles = parseRoles(m[2])
 		} else if len(line) < minToken {
 			return nil, fmt.Errorf("a token has %d bytes and needs %d; make one with: openssl rand -hex 32", len(line), minToken)
 		}
