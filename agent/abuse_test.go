@@ -1,7 +1,9 @@
 package agent_test
 
 import (
+	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 	"github.com/sonic-mux/terraform-provider-mux/internal/lack"
 	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
@@ -132,18 +135,20 @@ func TestAbuseLeavesNothingBehind(t *testing.T) {
 	toggled()
 }
 
-// What is too long is answered, and the next request on another connection as well.
+// What is too long, or has too many lines, is answered, and the next request on another connection as well.
 func TestTooMuchHeader(t *testing.T) {
 	a := agenttest.Start(t, agenttest.Ports(1))
 	for name, c := range map[string]struct {
 		head string
 		want string
 	}{
-		"a header within the limit":  {"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: " + strings.Repeat("x", 60_000), "HTTP/1.1 200 OK"},
-		"a header beyond the limit":  {"GET /healthz HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 70_000), "HTTP/1.1 431 "},
-		"a path within the limit":    {"GET /" + strings.Repeat("x", 60_000) + " HTTP/1.1\r\nHost: x\r\nConnection: close", "HTTP/1.1 404 "},
-		"a path beyond the limit":    {"GET /" + strings.Repeat("x", 70_000) + " HTTP/1.1\r\nHost: x", "HTTP/1.1 431 "},
-		"more headers than allowed":  {"GET /healthz HTTP/1.1\r\nHost: x" + strings.Repeat("\r\nX: y", 20_000), "HTTP/1.1 431 "},
+		"a header within the limit":  {"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: " + strings.Repeat("x", 15_000), "HTTP/1.1 200 OK"},
+		"a header beyond the limit":  {"GET /healthz HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 17_000), "HTTP/1.1 431 "},
+		"a path within the limit":    {"GET /" + strings.Repeat("x", 15_000) + " HTTP/1.1\r\nHost: x\r\nConnection: close", "HTTP/1.1 404 "},
+		"a path beyond the limit":    {"GET /" + strings.Repeat("x", 17_000) + " HTTP/1.1\r\nHost: x", "HTTP/1.1 431 "},
+		"as many headers as may be":  {"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close" + strings.Repeat("\r\nX: y", 120), "HTTP/1.1 200 OK"},
+		"more headers than allowed":  {"GET /healthz HTTP/1.1\r\nHost: x" + strings.Repeat("\r\nX: y", 200), "HTTP/1.1 431 "},
+		"headers of two bytes":       {"GET /healthz HTTP/1.1\r\nHost: x" + strings.Repeat("\r\na:", 3000), "HTTP/1.1 431 "},
 		"no header at all, HTTP/1.0": {"GET /healthz HTTP/1.0", "HTTP/1.0 200 OK"},
 	} {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(a.URL, "http://"))
@@ -157,6 +162,163 @@ func TestTooMuchHeader(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q", name, answer, err, c.want)
 		}
 		_ = conn.Close()
+	}
+}
+
+// The lines of a body are no headers, on a connection that is used again and again.
+func TestLinesOfABodyAreNoHeaders(t *testing.T) {
+	a := agenttest.Start(t, agenttest.Ports(1))
+	conn, err := net.Dial("tcp", strings.TrimPrefix(a.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(wait.Limit))
+	body := strings.Repeat("\n", 1000) + `{"active_side":"toggle"}`
+	request := fmt.Sprintf("POST /mux/vms17-8/0 HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	answers := bufio.NewReader(conn)
+	for range 300 {
+		if _, err := io.WriteString(conn, request); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			t.Fatal(res.Status)
+		}
+	}
+}
+
+// live is what this process holds after a collection, in bytes.
+func live() int64 {
+	runtime.GC()
+	runtime.GC() // the first one finishes a sweep
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// A reqId is a small string in a long line, and is kept for ten minutes, in the history for good.
+func TestReqIDsKeepNoRequests(t *testing.T) {
+	a := agenttest.Start(t, agenttest.Ports(4))
+	client := &http.Client{Timeout: wait.Limit}
+	defer client.CloseIdleConnections()
+	padding := "&x=" + strings.Repeat("x", 12<<10)
+	toggle := func(i int) {
+		t.Helper()
+		res, err := client.Post(fmt.Sprintf("%s/mux/vms17-8/%d?reqId=%d%s", a.URL, i%4, i, padding), "application/json", strings.NewReader(`{"active_side":"toggle"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
+			t.Fatal(res.Status, err)
+		}
+	}
+	const calls = 2000
+	toggle(0)
+	before := live()
+	for i := range calls {
+		toggle(i + 1)
+	}
+	if grown := (live() - before) >> 10; grown > 6<<10 {
+		t.Errorf("%d calls with padding of 12 KiB are remembered with %d KiB", calls, grown)
+	}
+}
+
+// Readers that come back and then take nothing cost a buffer each, not all that they have missed.
+func TestReadersThatAreBehindShareTheEvents(t *testing.T) {
+	a := agenttest.Start(t, agenttest.Ports(128))
+	client := &http.Client{Timeout: wait.Limit}
+	defer client.CloseIdleConnections()
+	reqID := strings.Repeat("%01", 126) // six bytes of JSON each
+	for i := range 34 {
+		res, err := client.Post(fmt.Sprintf("%s/mux/vms17-8?reqId=%s%02d", a.URL, reqID, i), "application/json", strings.NewReader(`{"active_side":"toggle"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		_ = res.Body.Close()
+	}
+	var first uint64
+	for _, ev := range history(t, a.URL+"/mux/vms17-8/0/history") {
+		first = ev.Seq // the last that port 0 had
+	}
+	first -= 3800
+	before := live()
+	const readers = 150
+	var conns []net.Conn
+	for range readers {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(a.URL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_ = conn.(*net.TCPConn).SetReadBuffer(2048)
+		_, err = fmt.Fprintf(conn, "GET /mux/vms17-8/events HTTP/1.1\r\nHost: x\r\nLast-Event-ID: %d\r\n\r\n", first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(wait.Limit))
+		if _, err := io.ReadFull(conn, make([]byte, 64)); err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, conn)
+	}
+	for _, conn := range conns { // each has begun to send events, or has sent what fits
+		if _, err := io.ReadFull(conn, make([]byte, 4096)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if grown := (live() - before) >> 20; grown > 24 {
+		t.Errorf("%d readers cost %d MiB", readers, grown)
+	}
+}
+
+func history(t *testing.T, url string) []api.Event {
+	t.Helper()
+	var h api.History
+	if err := json.Unmarshal([]byte(get(t, url)), &h); err != nil {
+		t.Fatal(err)
+	}
+	return h.Events
+}
+
+// Large bodies that come slowly have so much room together; more wait, and then hear that there is none. Those of the calls of
+// testbeds are small and find room all the same.
+func TestManyLargeBodies(t *testing.T) {
+	a := agenttest.Start(t, agenttest.Ports(1))
+	client := &http.Client{Timeout: wait.Limit, Transport: &http.Transport{DisableKeepAlives: true}}
+	const size = 60_000
+	for range 60 {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(a.URL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_, err = fmt.Fprintf(conn, "POST /mux/vms17-8/0?reqId=%p HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", conn, size, strings.Repeat(" ", size-100))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	post := func(body string) int {
+		t.Helper()
+		res, err := client.Post(a.URL+"/mux/vms17-8/0", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		return res.StatusCode
+	}
+	wait.For(t, "a large body finds no room", func() bool {
+		return post(`{"active_side":"toggle"}`+strings.Repeat(" ", size)) == http.StatusServiceUnavailable
+	})
+	if got := post(`{"active_side":"toggle"}`); got != http.StatusOK {
+		t.Errorf("a small one: %d", got)
 	}
 }
 

@@ -1,125 +1,148 @@
 package agent
 
 import (
-	"bufio"
-	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
-	"slices"
-	"sync"
-	"time"
+	"strings"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/httpapi"
+	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 )
 
-// A fileValue is made from files, and made anew at its next use after one of them has changed. Where that fails the value
-// stays, with a warning: a half-written file locks nobody out.
-type fileValue[T any] struct {
-	paths []string
-	load  func() (T, error)
-	log   *slog.Logger
+// tokens are those of a file, as api.ParseTokens reads it.
+type tokens struct{ file *fileValue[tokenList] }
 
-	mu    sync.Mutex
-	seen  []fileStamp
-	value T
+// A tokenList keeps no token: only what tells one again.
+type tokenList struct {
+	tokens       []knownToken
+	certificates map[string]api.Roles // by common name
 }
 
-// newFileValue makes the value for the first time, which must succeed.
-func newFileValue[T any](log *slog.Logger, load func() (T, error), paths ...string) (*fileValue[T], error) {
-	f := &fileValue[T]{paths: paths, load: load, log: log, seen: stamps(paths)}
-	var err error
-	f.value, err = load()
-	return f, err
-}
-
-func (f *fileValue[T]) get() T {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := stamps(f.paths)
-	if slices.Equal(now, f.seen) {
-		return f.value
-	}
-	f.seen = now
-	value, err := f.load()
-	if err != nil {
-		f.log.Warn("files have changed and can't be used; what they said before stays", "files", f.paths, "err", err)
-		return f.value
-	}
-	f.value = value
-	return value
-}
-
-// A fileStamp differs when a file may have changed.
-type fileStamp struct {
-	modified time.Time
-	size     int64
-	looked   time.Time // where the file is so new that another change could leave it looking the same; else zero
-}
-
-func stamps(paths []string) []fileStamp {
-	list := make([]fileStamp, len(paths))
-	for i, path := range paths {
-		info, err := os.Stat(path)
-		if err != nil {
-			continue
-		}
-		list[i] = fileStamp{modified: info.ModTime(), size: info.Size()}
-		if now := time.Now(); now.Sub(info.ModTime()) < time.Second {
-			list[i].looked = now
-		}
-	}
-	return list
-}
-
-// minToken is the shortest token that can't be guessed, in bytes.
-const minToken = 16
-
-// tokens are those of a file, one a line. Lines that start with # and empty ones are left out.
-type tokens struct {
-	file *fileValue[[][sha256.Size]byte]
+type knownToken struct {
+	sum [sha256.Size]byte
+	who httpapi.Caller
 }
 
 func newTokens(path string, log *slog.Logger) (*tokens, error) {
-	file, err := newFileValue(log, func() ([][sha256.Size]byte, error) { return loadTokens(path, log) }, path)
+	file, err := newFileValue(log, func() (tokenList, error) { return loadTokens(path, log) }, path)
 	return &tokens{file}, err
 }
 
-func loadTokens(path string, log *slog.Logger) ([][sha256.Size]byte, error) {
+func loadTokens(path string, log *slog.Logger) (tokenList, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("--token-file: %w", err)
+		return tokenList{}, fmt.Errorf("--token-file: %w", err)
 	}
-	var sums [][sha256.Size]byte
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	for lines.Scan() {
-		token := bytes.TrimSpace(lines.Bytes())
-		if len(token) == 0 || token[0] == '#' {
+	parsed, err := api.ParseTokens(text)
+	if err != nil {
+		return tokenList{}, fmt.Errorf("--token-file %s: %w", path, err)
+	}
+	list := tokenList{certificates: map[string]api.Roles{}}
+	for _, t := range parsed {
+		if t.Secret == nil {
+			list.certificates[t.Certificate] |= t.Roles
 			continue
 		}
-		if len(token) < minToken {
-			return nil, fmt.Errorf("--token-file %s: a token has %d bytes and needs %d; make one with: openssl rand -hex 32", path, len(token), minToken)
-		}
-		sums = append(sums, sha256.Sum256(token))
+		list.tokens = append(list.tokens, knownToken{sha256.Sum256(t.Secret), httpapi.Caller{Name: t.Name, Roles: t.Roles}})
 	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("--token-file %s: %w", path, err)
-	}
-	if len(sums) == 0 {
-		return nil, fmt.Errorf("--token-file %s: no token in it; make one with: openssl rand -hex 32", path)
-	}
-	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o044 != 0 {
-		log.Warn("others can read the tokens: chmod 600", "file", path)
-	}
-	return sums, nil
+	checkMode(path, "tokens", log)
+	return list, nil
 }
 
-// valid takes the same time for every wrong token.
-func (t *tokens) valid(token string) bool {
+// find takes the same time for every wrong token.
+func (l tokenList) find(token string) (httpapi.Caller, bool) {
 	sum := sha256.Sum256([]byte(token))
-	found := 0
-	for _, s := range t.file.get() {
-		found |= subtle.ConstantTimeCompare(s[:], sum[:])
+	found := -1
+	for i := range l.tokens {
+		if subtle.ConstantTimeCompare(l.tokens[i].sum[:], sum[:]) == 1 {
+			found = i
+		}
 	}
-	return found == 1
+	if found < 0 {
+		return httpapi.Caller{}, false
+	}
+	return l.tokens[found].who, true
+}
+
+// A guard tells who asks at the address for clients with a token, a certificate or both.
+type guard struct {
+	tokens   *tokens                    // nil where none are asked for
+	noTokens bool                       // the file has no token, only roles of certificates
+	clients  *fileValue[*x509.CertPool] // nil where no client certificate is asked for
+	first    *x509.CertPool             // of clients, at the start
+}
+
+var errBadToken = errors.New("no valid token")
+
+// identify returns who asks, and an error where the agent is not to answer.
+func (g *guard) identify(r *http.Request) (who httpapi.Caller, err error) {
+	var list tokenList
+	if g.tokens != nil {
+		if list, err = g.tokens.file.get(); err != nil {
+			return who, fmt.Errorf("--token-file: %w", err)
+		}
+	}
+	who.Roles = api.DefaultRoles
+	if g.clients != nil {
+		if who.Name, err = g.certified(r); err != nil {
+			return who, err
+		}
+		if roles, ok := list.certificates[who.Name]; ok {
+			who.Roles = roles
+		}
+	}
+	if g.tokens == nil || g.noTokens {
+		return who, nil
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	by, ok := list.find(strings.TrimSpace(token))
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return httpapi.Caller{}, errBadToken
+	}
+	if g.clients != nil { // both are asked for, so what both allow
+		by.Roles &= who.Roles
+	}
+	return httpapi.Caller{Name: cmp.Or(by.Name, who.Name), Roles: by.Roles}, nil
+}
+
+// maxName is how much of a certificate's name is told, in bytes.
+const maxName = 64
+
+// certified returns the name of the client's certificate. The authorities may have changed since the connection came.
+func (g *guard) certified(r *http.Request) (name string, err error) {
+	pool, err := g.clients.get()
+	if err != nil {
+		return "", fmt.Errorf("--client-ca: %w", err)
+	}
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return "", errors.New("no client certificate")
+	}
+	chain := r.TLS.PeerCertificates
+	if pool != g.first && !trusts(pool, chain) {
+		return "", errors.New("the client certificate is no longer trusted")
+	}
+	return nameOf(chain[0]), nil
+}
+
+// trusts reports whether an authority of the pool has signed a client's certificate.
+func trusts(pool *x509.CertPool, chain []*x509.Certificate) bool {
+	between := x509.NewCertPool()
+	for _, cert := range chain[1:] {
+		between.AddCert(cert)
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{Roots: pool, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	return err == nil
+}
+
+// nameOf is the common name of a certificate, as much of it as is told.
+func nameOf(cert *x509.Certificate) string {
+	name := cert.Subject.CommonName
+	return strings.Clone(strings.ToValidUTF8(name[:min(len(name), maxName)], ""))
 }

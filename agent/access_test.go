@@ -121,6 +121,22 @@ func TestAllowedNetworksOnAnIPv6Socket(t *testing.T) {
 	}
 }
 
+// 0.0.0.0 is all addresses of IPv4, as the replaced service bound it, and none of IPv6.
+func TestAnIPv4AddressBindsIPv4(t *testing.T) {
+	for listen, want := range map[string]bool{"0.0.0.0:0": true, "127.0.0.1:0": true, "[::]:0": false, ":0": false} {
+		addresses := make(chan net.Addr, 1)
+		stop := run(t, agent.Config{
+			Listen: listen, Log: slog.New(slog.DiscardHandler), VMSets: []string{"vms1"}, Driver: agent.DriverSimulated,
+			Listening: func(a net.Addr) { addresses <- a },
+		})
+		addr := (<-addresses).(*net.TCPAddr)
+		stop()
+		if got := addr.IP.To4() != nil; got != want {
+			t.Errorf("--listen %s binds %s; only IPv4: %v, want %v", listen, addr, got, want)
+		}
+	}
+}
+
 // Whoever opens the agent to a network without saying to whom is told so; nobody else is.
 func TestWarningOfAnOpenDoor(t *testing.T) {
 	dir := t.TempDir()
@@ -240,6 +256,38 @@ func TestTokens(t *testing.T) {
 	}
 	if res := try("Bearer " + third); res.StatusCode != 200 {
 		t.Errorf("without the file: %s", res.Status)
+	}
+	if got := get(t, a.URL+"/metrics"); !strings.Contains(got, `mux_agent_stale_files{flag="token-file"} 1`) {
+		t.Errorf("no metric of the stale file in:\n%s", got)
+	}
+}
+
+// A token that was withdrawn is refused where its file has the time and the size of the one before.
+func TestAWithdrawnTokenIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	past := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	write := func(token string) string {
+		t.Helper()
+		path := writeFile(t, dir, "tokens", token)
+		if err := os.Chtimes(path, past, past); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	first, second := strings.Repeat("1", 32), strings.Repeat("2", 32)
+	a := agenttest.Start(t, agenttest.Ports(1), agenttest.Config(func(cfg *agent.Config) {
+		cfg.ListenAuth, cfg.TokenFile = "127.0.0.1:0", write(first)
+	}))
+	write(second)
+	for token, want := range map[string]int{first: 401, second: 200} {
+		res, err := from(t, "127.0.0.1").Do(withToken(t, "http://"+a.Auth+"/mux", token))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("%s: %s, want %d", token, res.Status, want)
+		}
 	}
 }
 

@@ -9,7 +9,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -56,14 +59,16 @@ type Config struct {
 	Verbose       bool          // add the chain of errors to error bodies
 
 	AllowCIDRs []string // networks whose clients may connect, on both addresses; none means all
-	AllowHosts []string // names by which browsers may call the agent, besides addresses and names without a dot
+	AllowHosts []string // names by which browsers may call the agent, besides addresses, localhost and the server's own name
 	ListenAuth string   // TCP address for those who bring a token, a client certificate, or both; "" means none
-	TokenFile  string   // tokens for ListenAuth, one a line
+	TokenFile  string   // tokens for ListenAuth, as api.ParseTokens reads them
 	ClientCA   string   // PEM file of the authorities of client certificates for ListenAuth
 	TLSCert    string   // PEM files of ListenAuth's certificate and key
 	TLSKey     string
 
 	Log *slog.Logger
+	// Reload, when not nil, has the files above read again at each value that it brings, whether they have changed or not.
+	Reload <-chan struct{}
 	// Listening and ListeningAuth, when not nil, are called with the addresses once requests are taken.
 	Listening     func(net.Addr)
 	ListeningAuth func(net.Addr)
@@ -89,26 +94,32 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	gate := &gate{allowed: allowed, limit: maxConnections, log: cfg.Log}
+	secrets, err := cfg.secrets()
+	if err != nil {
+		return err
+	}
+	gate := newGate(allowed, fit(cfg.ListenAuth != "", cfg.Listen != ""), cfg.Log)
 	measured := metrics.New(metrics.Config{
-		Registry: prometheus.NewRegistry(), Engines: engines, Version: cfg.Version,
-		Connections: func() int { return int(gate.open.Load()) },
+		Registry: prometheus.NewRegistry(), Engines: engines, Version: cfg.Version, Connections: gate.open, Stale: secrets.stale,
 	})
 	gate.refused = measured.Refused
 	handler := httpapi.New(httpapi.Config{
-		Engines: engines, Log: cfg.Log, Verbose: cfg.Verbose, AllowHosts: cfg.AllowHosts,
+		Engines: engines, Log: cfg.Log, Verbose: cfg.Verbose, AllowHosts: append(ownNames(), cfg.AllowHosts...),
 		Version: api.Version{Version: cfg.Version, Go: runtime.Version()},
 		Alive:   func() error { return alive(engines, switches) },
 		Metrics: measured.Handler(),
 		Observe: func(r httpapi.Observed) { measured.Observe(metrics.Request(r)) },
 	})
-	addresses, err := cfg.open(ctx, handler, gate)
+	addresses, err := cfg.open(ctx, handler, gate, secrets)
 	if err != nil {
 		return err
 	}
 	var silent silentConns
 	for _, a := range addresses {
-		a.server.ConnState = silent.follow
+		a.server.ConnState = func(c net.Conn, state http.ConnState) {
+			silent.follow(c, state)
+			followHeads(c, state)
+		}
 		a.server.RegisterOnShutdown(func() {
 			handler.EndStreams()
 			silent.close()
@@ -121,6 +132,16 @@ func Run(ctx context.Context, cfg Config) error {
 	for _, e := range engines {
 		group.Go(func() error { return e.Run(engineCtx) })
 	}
+	group.Go(func() error {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-cfg.Reload:
+				secrets.reload()
+			}
+		}
+	})
 	group.Go(func() error { supervise(ctx, engines, switches, handler, cfg.Log); return nil })
 	var open sync.WaitGroup // with one member for each address that is served
 	for _, a := range addresses {
@@ -209,14 +230,34 @@ func newEngines(cfg Config) (engines []*engine.Engine, switches []engine.Switch,
 		switches = append(switches, sw)
 		engines = append(engines, engine.New(engine.Config{
 			Names: names, Switch: sw, Log: cfg.Log.With("vm_set", vmSet), KeepDrops: cfg.KeepDrops, Timeout: cfg.ChangeTimeout,
+			MaxHistory: maxHistory / len(cfg.VMSets),
 		}))
 	}
 	return engines, switches, closeSwitches, nil
 }
 
+// maxHistory is what the history of all vm_sets may cost together, in bytes.
+const maxHistory = 16 << 20
+
+// ownNames are the server's own, by which a browser may know the agent too.
+func ownNames() []string {
+	name, err := os.Hostname()
+	if err != nil {
+		return nil
+	}
+	short, _, _ := strings.Cut(name, ".")
+	return []string{name, short}
+}
+
 // listen says what to do about an address that can't be had.
 func listen(ctx context.Context, flag, address string) (net.Listener, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	network := "tcp"
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() {
+			network = "tcp4" // 0.0.0.0 would be all addresses of IPv6 as well
+		}
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, network, address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fmt.Errorf("%w: another program has the port (ss -ltnp tells which); stop it or choose another %s", err, flag)

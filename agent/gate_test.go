@@ -26,10 +26,11 @@ func TestConnectionLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := make(chan string, 10)
-	g := &gate{limit: 3, log: slog.New(slog.DiscardHandler), refused: func(reason string) { refused <- reason }}
+	g := newGate(nil, limits{all: 3, client: 3}, slog.New(slog.DiscardHandler))
+	g.refused = func(reason string) { refused <- reason }
 	server := newServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }), g.log)
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(g.guard(inner)) }()
+	go func() { ended <- server.Serve(g.guard(inner, false)) }()
 	defer func() {
 		_ = server.Close()
 		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {

@@ -110,3 +110,65 @@ func TestLogFileThatCannotBeWritten(t *testing.T) {
 		t.Errorf("the file: %q, %v", text, err)
 	}
 }
+
+// A log that somebody removed comes back for everybody to read, and no link is followed to a file of others.
+func TestLogFileIsMadeAnewAndFollowsNoLinks(t *testing.T) {
+	path, other := filepath.Join(t.TempDir(), "agent.log"), filepath.Join(t.TempDir(), "other")
+	var instead bytes.Buffer
+	file, err := agent.OpenLogFile(path, &instead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.Write([]byte("back\n")); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("made anew: %v, %v; want the mode 0644", info.Mode(), err)
+	}
+
+	writeFile(t, filepath.Dir(other), "other", "root's\n")
+	if err := errors.Join(os.Remove(path), os.Symlink(other, path)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.Write([]byte("forged\n")); err == nil || !strings.Contains(instead.String(), "symbolic link now; the line was: forged") {
+		t.Errorf("through a link: %v, %q", err, instead.String())
+	}
+	if _, err := agent.OpenLogFile(path, &instead); err == nil {
+		t.Error("a link was opened at the start")
+	}
+	if text, err := os.ReadFile(other); err != nil || string(text) != "root's\n" {
+		t.Errorf("the other file: %q, %v", text, err)
+	}
+}
+
+// Lines that nobody takes are bounded by their size as well: those that clients have written are long.
+func TestLogQueueIsBoundedInBytes(t *testing.T) {
+	taken, written := make(chan struct{}), make(chan int, 10_000)
+	queue := agent.NewLogQueue(writer(func(p []byte) (int, error) {
+		<-taken
+		written <- len(p)
+		return len(p), nil
+	}))
+	line := bytes.Repeat([]byte("x"), 64<<10)
+	for range 2000 {
+		_, _ = queue.Write(line)
+	}
+	close(taken)
+	queue.Close()
+	close(written)
+	total := 0
+	for n := range written {
+		total += n
+	}
+	if total > 9<<20 || total < 7<<20 {
+		t.Errorf("%d KiB were kept, want 8 MiB", total>>10)
+	}
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }

@@ -10,6 +10,8 @@ import (
 const (
 	// queuedLines is how many lines of the log may wait to be written: some seconds of a busy agent's.
 	queuedLines = 4096
+	// maxQueued is how much they may take together, in bytes.
+	maxQueued = 8 << 20
 	// closePatience is how long the end waits for lines that nobody takes.
 	closePatience = time.Second
 )
@@ -22,6 +24,7 @@ type LogQueue struct {
 	done  chan struct{}
 
 	mu     sync.Mutex
+	size   int // of lines, in bytes
 	lost   int
 	closed bool
 }
@@ -41,15 +44,22 @@ func (q *LogQueue) Write(p []byte) (int, error) {
 	if q.closed {
 		return len(p), nil
 	}
-	if q.lost > 0 {
+	if q.lost > 0 && q.size+len(line) <= maxQueued {
+		told := fmt.Appendf(nil, "mux-agent: %d lines of the log were lost, since nobody took them\n", q.lost)
 		select {
-		case q.lines <- fmt.Appendf(nil, "mux-agent: %d lines of the log were lost, since nobody took them\n", q.lost):
+		case q.lines <- told:
 			q.lost = 0
+			q.size += len(told)
 		default:
 		}
 	}
+	if q.size+len(line) > maxQueued {
+		q.lost++
+		return len(p), nil
+	}
 	select {
 	case q.lines <- line:
+		q.size += len(line)
 	default:
 		q.lost++
 	}
@@ -59,6 +69,9 @@ func (q *LogQueue) Write(p []byte) (int, error) {
 func (q *LogQueue) run() {
 	defer close(q.done)
 	for line := range q.lines {
+		q.mu.Lock()
+		q.size -= len(line)
+		q.mu.Unlock()
 		_, _ = q.out.Write(line) // where a log that can't be written is told of is out's to say
 	}
 }

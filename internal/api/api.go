@@ -132,6 +132,7 @@ type Rejected struct {
 // Event is one change of a mux, as GET …/events streams it and GET …/history lists it.
 type Event struct {
 	Bridge    string    `json:"bridge"`
+	By        string    `json:"by,omitempty"` // name of who asked, of a token or a certificate; absent where nobody knows
 	Cause     Cause     `json:"cause"`
 	Client    string    `json:"client"` // IP address of who asked, "" when nobody did
 	From      *MuxState `json:"from"`   // null when there was no mux

@@ -76,10 +76,24 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// makePrintable is the one place where words of others lose what a terminal would act on, before anybody prints them.
+func (e *Error) makePrintable() {
+	e.ErrMsg, e.Code = api.Printable(e.ErrMsg), api.Printable(e.Code)
+	if e.Failed == nil {
+		return
+	}
+	failed := make(map[string]api.Failure, len(e.Failed))
+	for bridge, f := range e.Failed {
+		f.ErrMsg, f.Code = api.Printable(f.ErrMsg), api.Printable(f.Code)
+		failed[api.Printable(bridge)] = f
+	}
+	e.Failed = failed
+}
+
 // Reason is the last failure alone: the status with the agent's words, then each mux that failed with the switch's.
 func (e *Error) Reason() string {
 	if e.Err != nil {
-		return e.Err.Error()
+		return api.Printable(e.Err.Error())
 	}
 	reason := fmt.Sprintf("%d %s", e.Status, http.StatusText(e.Status))
 	if e.ErrMsg != "" {

@@ -215,6 +215,7 @@ func (t *tries) failed(ctx context.Context, err error) error {
 	e.Method, e.URL, e.ReqID = t.request.method, t.url, t.reqID
 	e.Attempts = t.made
 	e.MayHaveLanded = t.landed
+	e.makePrintable()
 	if ctx.Err() != nil {
 		e.Stopped = context.Cause(ctx)
 	}

@@ -137,7 +137,7 @@ func newChange(cmd *cobra.Command, parse func(r *remote, args []string) (change,
 			return err
 		}
 		for _, bridge := range slices.SortedFunc(maps.Keys(failed), byIndex) {
-			fmt.Fprintf(complaints, "%s %s\n", complaints.paint(red, bridge+":"), failed[bridge])
+			_ = complaints.printf("%s %s\n", complaints.paint(red, bridge+":"), failed[bridge])
 		}
 		return fmt.Errorf("%d of %d ports failed", len(failed), len(before))
 	})
@@ -150,7 +150,7 @@ func (r *remote) nameRejected(ctx context.Context, out screen) {
 		return
 	}
 	for _, b := range overview.VMSets[r.vmSet].Rejected {
-		fmt.Fprintf(out, "%s %s\n", out.paint(yellow, b.Bridge+" was left out, it is not a usable mux:"), b.Reason)
+		_ = out.printf("%s %s\n", out.paint(yellow, b.Bridge+" was left out, it is not a usable mux:"), b.Reason)
 	}
 }
 
@@ -203,7 +203,7 @@ func printChanges(out screen, before []api.Status, after api.Muxes) error {
 			dropped++
 		}
 		if len(now) <= fewPorts {
-			fmt.Fprintf(out, "port %d: %s%s\n", s.PortIndex, out.paint(sidePaint(s.ActiveSide), describe(s)), out.paint(faint, difference(was[s.Bridge], s)))
+			_ = out.printf("port %d: %s%s\n", s.PortIndex, out.paint(sidePaint(s.ActiveSide), describe(s)), out.paint(faint, difference(was[s.Bridge], s)))
 		}
 	}
 	if len(now) == 1 {
@@ -213,8 +213,7 @@ func printChanges(out screen, before []api.Status, after api.Muxes) error {
 	if dropped > 0 {
 		summary += fmt.Sprintf("; %d with drops", dropped)
 	}
-	_, err := fmt.Fprintln(out, summary)
-	return err
+	return out.printf("%s\n", summary)
 }
 
 func describe(s api.Status) string {

@@ -269,9 +269,9 @@ func (d *doctor) report(cmd *cobra.Command) error {
 			if !f.OK {
 				mark = out.paint(red, "WRONG")
 			}
-			fmt.Fprintf(out, "%s  %-14s %s\n", mark, f.Check, f.Saw)
+			_ = out.printf("%s  %-14s %s\n", mark, f.Check, f.Saw)
 			if f.Do != "" {
-				fmt.Fprintf(out, "       %-14s %s %s\n", "", out.paint(yellow, "→"), f.Do)
+				_ = out.printf("       %-14s %s %s\n", "", out.paint(yellow, "→"), f.Do)
 			}
 		}
 	}

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -67,14 +67,14 @@ says so. With --json each line is an event as the API has it.`,
 		return r.client.Follow(cmd.Context(), r.vmSet, func(n client.Notice) {
 			switch {
 			case n.Connected && lost:
-				fmt.Fprintln(complaints, complaints.paint(green, "the agent is back"))
+				_ = complaints.printf("%s\n", complaints.paint(green, "the agent is back"))
 				lost = false
 			case n.Connected:
-				fmt.Fprintf(complaints, "watching vm_set %s at %s\n", r.vmSet, r.endpoint)
+				_ = complaints.printf("watching vm_set %s at %s\n", r.vmSet, r.endpoint)
 			case n.Missed:
-				fmt.Fprintln(complaints, complaints.paint(yellow, "some changes were missed, since the agent was away; mux-agent status shows what is"))
+				_ = complaints.printf("%s\n", complaints.paint(yellow, "some changes were missed, since the agent was away; mux-agent status shows what is"))
 			case n.Lost != nil && !lost:
-				fmt.Fprintf(complaints, "%s\n", complaints.paint(yellow, r.explain(n.Lost).Error()+"; trying again"))
+				_ = complaints.printf("%s\n", complaints.paint(yellow, r.explain(n.Lost).Error()+"; trying again"))
 				lost = true
 			case n.Change != nil && list.Has(n.Change.PortIndex):
 				printEvent(out, *n.Change, r.json)
@@ -85,12 +85,11 @@ says so. With --json each line is an event as the API has it.`,
 
 func printEvent(out screen, ev api.Event, asJSON bool) {
 	if asJSON {
-		line, _ := json.Marshal(ev) // it came as JSON
-		fmt.Fprintf(out, "%s\n", line)
+		_ = out.json(ev, "")
 		return
 	}
 	from, to := conditionCell(ev.From), conditionCell(ev.To)
-	fmt.Fprintf(out, "%s  %s  %s → %s  %s\n",
+	_ = out.printf("%s  %s  %s → %s  %s\n",
 		out.paint(faint, ev.Time.Local().Format("15:04:05.000")), out.paint(bold, "port "+strconv.Itoa(ev.PortIndex)),
 		out.paint(from.paint, from.text), out.paint(to.paint, to.text),
 		out.paint(faint, strings.Join([]string{who(ev), took(ev), ev.ReqID}, " ")))
@@ -114,7 +113,7 @@ func conditionCell(c *api.MuxState) cell {
 func who(ev api.Event) string {
 	switch {
 	case ev.Cause == api.CauseAPI:
-		return orDash(ev.Client)
+		return orDash(cmp.Or(ev.By, ev.Client))
 	case ev.Cause == api.CauseExternal && ev.From == nil:
 		return "found"
 	case ev.Cause == api.CauseExternal:
@@ -161,8 +160,7 @@ func newWait() *cobra.Command {
 		if r.json {
 			return printJSON(cmd, status)
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "port %d: %s\n", port, describe(status))
-		return err
+		return newScreen(cmd.OutOrStdout()).printf("port %d: %s\n", port, describe(status))
 	})
 	cmd.Flags().Lookup("timeout").Usage = "how long to wait"
 	return cmd

@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -25,7 +24,7 @@ func run(args []string) int {
 	}
 	root.SetArgs(legacyArgs(args))
 	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "mux-agent:", err)
+		_ = newScreen(os.Stderr).printf("mux-agent: %s\n", err)
 		return exitCode(err)
 	}
 	return 0

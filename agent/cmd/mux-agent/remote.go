@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -127,10 +126,12 @@ func (r *remote) config() (client.Config, error) {
 		}
 		texts[name] = string(text)
 	}
-	if r.tokenFile != "" {
-		cfg.Token = strings.TrimSpace(texts[r.tokenFile])
-	}
 	var err error
+	if r.tokenFile != "" {
+		if cfg.Token, err = api.FirstToken([]byte(texts[r.tokenFile])); err != nil {
+			return cfg, fmt.Errorf("--token-file %s: %w", r.tokenFile, err)
+		}
+	}
 	cfg.TLS, err = client.TLSConfig(texts[r.caCert], texts[r.clientCert], texts[r.clientKey], r.insecure)
 	return cfg, err
 }
@@ -183,9 +184,4 @@ func (r *remote) ports(ctx context.Context, list api.PortList) ([]api.Status, er
 }
 
 // printJSON writes a value as the API would, but for people: indented.
-func printJSON(cmd *cobra.Command, v any) error {
-	enc := json.NewEncoder(cmd.OutOrStdout())
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
-}
+func printJSON(cmd *cobra.Command, v any) error { return newScreen(cmd.OutOrStdout()).json(v, "  ") }

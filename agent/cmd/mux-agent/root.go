@@ -90,8 +90,7 @@ func newVersion() *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "mux-agent %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
+			return newScreen(cmd.OutOrStdout()).printf("mux-agent %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 		},
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -38,19 +39,27 @@ Every flag has an environment variable: MUX_AGENT_VM_SET for --vm-set, and so on
 		Args:    cobra.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return setFromEnvironment(cmd.Flags()) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("allow-cidr") && len(cfg.AllowCIDRs) == 0 {
+				return usageError{errors.New("--allow-cidr is empty, which would let everybody in: name a network, or leave it out")}
+			}
 			log, closeLog, err := own.open(cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 			defer closeLog()
+			reload := make(chan struct{}, 1)
 			defer onHangup(func() {
 				own.reopen() // the next line opens the file again
+				select {
+				case reload <- struct{}{}:
+				default: // one is to come
+				}
 				log.Info("reloaded")
 			})()
-			cfg.Log, cfg.Version = log, version
+			cfg.Log, cfg.Version, cfg.Reload = log, version, reload
 			listening := func(scheme string) func(net.Addr) {
 				return func(addr net.Addr) {
-					_, _ = fmt.Fprintf(cmd.OutOrStdout(), "mux-agent: listening on %s://%s\n", scheme, addr)
+					_ = newScreen(cmd.OutOrStdout()).printf("mux-agent: listening on %s://%s\n", scheme, addr)
 				}
 			}
 			cfg.Listening, cfg.ListeningAuth = listening("http"), listening("http")
@@ -73,9 +82,9 @@ Every flag has an environment variable: MUX_AGENT_VM_SET for --vm-set, and so on
 	flags.BoolVar(&cfg.KeepFailMode, "keep-fail-mode", false, "don't set fail_mode=secure on the bridges")
 	flags.BoolVar(&cfg.Verbose, "verbose", false, "add the chain of errors, traceback, to error bodies")
 	flags.StringSliceVar(&cfg.AllowCIDRs, "allow-cidr", nil, "`network` whose clients may connect, such as 10.0.0.0/8; may repeat, the default is all")
-	flags.StringSliceVar(&cfg.AllowHosts, "allow-host", nil, "`name` by which browsers may open the agent's page, besides addresses and names without a dot; .example.com is all below it; may repeat")
+	flags.StringSliceVar(&cfg.AllowHosts, "allow-host", nil, "`name` by which browsers may open the agent's page, besides addresses, localhost and the server's own; .example.com is all below it; may repeat")
 	flags.StringVar(&cfg.ListenAuth, "listen-auth", "", "`address` for clients with a token, a certificate or, where both are asked for, both")
-	flags.StringVar(&cfg.TokenFile, "token-file", "", "`file` of the tokens for --listen-auth, one a line; read again when it changes")
+	flags.StringVar(&cfg.TokenFile, "token-file", "", "`file` of the tokens for --listen-auth, one a line, TOKEN or NAME:ROLES:TOKEN; read again when it changes")
 	flags.StringVar(&cfg.ClientCA, "client-ca", "", "`file` of the authorities of client certificates for --listen-auth; read again when it changes")
 	flags.StringVar(&cfg.TLSCert, "tls-cert", "", "`file` of the certificate of --listen-auth; read again when it changes")
 	flags.StringVar(&cfg.TLSKey, "tls-key", "", "`file` of the key of --tls-cert")

@@ -108,11 +108,11 @@ func (r *remote) printStatus(cmd *cobra.Command, ports []api.Status, rejected []
 			if !api.Unhealthy(c.Code) && s.Healthy {
 				paint = yellow
 			}
-			fmt.Fprintf(out, "%s %s\n", out.paint(paint, fmt.Sprintf("port %d:", s.PortIndex)), c.Reason)
+			_ = out.printf("%s %s\n", out.paint(paint, fmt.Sprintf("port %d:", s.PortIndex)), c.Reason)
 		}
 	}
 	for _, b := range rejected {
-		fmt.Fprintf(out, "%s %s\n", out.paint(red, fmt.Sprintf("bridge %s is not a usable mux:", b.Bridge)), b.Reason)
+		_ = out.printf("%s %s\n", out.paint(red, fmt.Sprintf("bridge %s is not a usable mux:", b.Bridge)), b.Reason)
 	}
 	return nil
 }

@@ -1,12 +1,18 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 )
 
 // A paint colours text for a terminal (ECMA-48, select graphic rendition).
@@ -23,9 +29,10 @@ const (
 	purple paint = "35"
 )
 
-// A screen is where text for people goes. It is coloured on a terminal, unless NO_COLOR says otherwise.
+// A screen is where text for people goes, and the one way to a terminal. What comes from an agent, a switch or a file is
+// made printable on the way. It is coloured on a terminal, unless NO_COLOR says otherwise.
 type screen struct {
-	io.Writer
+	out    io.Writer
 	colour bool
 }
 
@@ -38,11 +45,54 @@ func newScreen(w io.Writer) screen {
 	return screen{w, err == nil && info.Mode()&os.ModeCharDevice != 0}
 }
 
-func (s screen) paint(p paint, text string) string {
+// painted is text that is printable already, but for our own colours.
+type painted string
+
+func (s screen) paint(p paint, text string) painted {
+	text = api.Printable(text)
 	if !s.colour || p == plain || text == "" {
-		return text
+		return painted(text)
 	}
-	return "\x1b[" + string(p) + "m" + text + "\x1b[0m"
+	return painted("\x1b[" + string(p) + "m" + text + "\x1b[0m")
+}
+
+// printf writes as fmt.Fprintf does. The format is ours; each argument that isn't a number or painted is made printable.
+func (s screen) printf(format string, args ...any) error {
+	for i, arg := range args {
+		switch arg.(type) {
+		case painted, int, int64, uint64, float64:
+		default:
+			args[i] = api.Printable(fmt.Sprint(arg))
+		}
+	}
+	_, err := fmt.Fprintf(s.out, format, args...)
+	return err
+}
+
+// json writes a value as the API would, but for people: indented where indent is not "". What a terminal would act on is
+// escaped, so that programs read what was sent.
+func (s screen) json(v any, indent string) error {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	safe := make([]byte, 0, text.Len())
+	for _, r := range text.String() {
+		switch {
+		case r < 0x7f || unicode.IsPrint(r):
+			safe = utf8.AppendRune(safe, r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			safe = fmt.Appendf(safe, `\u%04x\u%04x`, high, low)
+		default:
+			safe = fmt.Appendf(safe, `\u%04x`, r)
+		}
+	}
+	_, err := s.out.Write(safe)
+	return err
 }
 
 // A cell is one field of a table.
@@ -59,16 +109,18 @@ func (s screen) table(rows [][]cell) error {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
+			c.text = api.Printable(c.text)
+			row[i] = c
 			widths[i] = max(widths[i], utf8.RuneCountInString(c.text))
 		}
 	}
 	for _, row := range rows {
 		var line strings.Builder
 		for i, c := range row {
-			line.WriteString(s.paint(c.paint, c.text))
+			line.WriteString(string(s.paint(c.paint, c.text)))
 			line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text)+2))
 		}
-		if _, err := fmt.Fprintln(s, strings.TrimRight(line.String(), " ")); err != nil {
+		if err := s.printf("%s\n", painted(strings.TrimRight(line.String(), " "))); err != nil {
 			return err
 		}
 	}

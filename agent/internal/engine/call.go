@@ -28,6 +28,7 @@ type Result struct {
 type Origin struct {
 	Cause  Cause
 	Client string // address of the client
+	By     string // name of the client, "" where nobody knows
 	ReqID  string
 }
 

@@ -9,6 +9,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -33,6 +34,8 @@ type Config struct {
 	// Timeout bounds how long a change may wait for the changes before it; 0 means 3 seconds, below the 5 of the ToR's
 	// cable driver. The switch bounds the change itself.
 	Timeout time.Duration
+	// MaxHistory is what the Journal may cost, in bytes; 0 means 16 MiB.
+	MaxHistory int
 	// Random draws a side; nil means a fair one.
 	Random func() cable.Side
 }
@@ -77,7 +80,7 @@ func New(cfg Config) *Engine {
 	if cfg.Random == nil {
 		cfg.Random = func() cable.Side { return cable.Side(rand.N(2)) }
 	}
-	e := &Engine{cfg: cfg, Journal: newJournal(time.Now()), ready: make(chan struct{}), lastSeen: map[string]uint64{}}
+	e := &Engine{cfg: cfg, Journal: newJournal(time.Now(), cmp.Or(cfg.MaxHistory, defaultHistory)), ready: make(chan struct{}), lastSeen: map[string]uint64{}}
 	e.stopping, e.stop = context.WithCancel(context.Background())
 	e.table.Store(&table{byIndex: map[int]*mux{}})
 	e.notReady.Store(&NotReadyError{Code: api.NotReadyStarting, Reason: "the switch was not read yet"})

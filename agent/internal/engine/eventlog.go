@@ -72,7 +72,7 @@ func (e *Engine) logEvent(ev *Event) {
 	}
 	attrs := []slog.Attr{
 		slog.Uint64("seq", ev.Seq), slog.Time("at", ev.Time), slog.String("bridge", ev.Bridge), slog.String("from", ev.From.String()),
-		slog.String("to", ev.To.String()), slog.String("cause", string(ev.Cause)), slog.String("client", ev.Client),
+		slog.String("to", ev.To.String()), slog.String("cause", string(ev.Cause)), slog.String("client", ev.Client), slog.String("by", ev.By),
 		slog.String("req_id", ev.ReqID), slog.Duration("took", ev.Took),
 	}
 	e.cfg.Log.LogAttrs(ctx, level, "mux changed", attrs...)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -74,7 +75,19 @@ type Journal struct {
 	last   uint64 // number of the last event
 	counts Counts
 	byMux  map[string]*ring
+	size   int // what the events of byMux cost, in bytes
+	most   int // that size may be
 }
+
+// defaultHistory is what the events of a vm_set may cost together, in bytes, where nothing else is said: the last hundred
+// of three hundred muxes. recent shares their texts and costs no more than some hundred KiB beside.
+const defaultHistory = 16 << 20
+
+// eventCost is about what an event takes besides the texts of a request.
+const eventCost = 384
+
+// cost counts what an event keeps. The texts of a request are copies, which the one who fills in the Origin sees to.
+func (ev *Event) cost() int { return eventCost + len(ev.ReqID) + len(ev.Client) + len(ev.By) }
 
 // Counts are totals since the start of the agent. Nothing resets them.
 type Counts struct {
@@ -99,8 +112,8 @@ func (c *Counts) add(ev Event) {
 
 // newJournal numbers events from the time in microseconds since 1970, so that numbers rise over restarts: nobody has ten
 // thousand events a second for long.
-func newJournal(now time.Time) *Journal {
-	return &Journal{recent: ring{kept: keptEvents}, last: uint64(now.UnixMicro()), byMux: map[string]*ring{}}
+func newJournal(now time.Time, most int) *Journal {
+	return &Journal{recent: ring{kept: keptEvents}, last: uint64(now.UnixMicro()), byMux: map[string]*ring{}, most: most}
 }
 
 // ring is the last events, oldest first.
@@ -110,15 +123,26 @@ type ring struct {
 	wake   chan struct{} // closed when there is something new; made by the first who waits
 }
 
-func (r *ring) add(ev Event) {
+// add keeps an event, and returns what those cost that it no longer keeps.
+func (r *ring) add(ev Event) (freed int) {
 	if len(r.events) >= r.kept+r.kept/4 { // moves seldom, holds little too much
-		r.events = slices.Delete(r.events, 0, len(r.events)-r.kept)
+		freed = r.forget(len(r.events) - r.kept)
 	}
 	r.events = append(r.events, ev)
 	if r.wake != nil {
 		close(r.wake)
 		r.wake = nil
 	}
+	return freed
+}
+
+// forget removes the first n events, and returns what they cost.
+func (r *ring) forget(n int) (freed int) {
+	for i := range r.events[:n] {
+		freed += r.events[i].cost()
+	}
+	r.events = slices.Delete(r.events, 0, n)
+	return freed
 }
 
 // next returns the channel that the next event closes.
@@ -147,8 +171,40 @@ func (j *Journal) add(ev Event) {
 	j.last++
 	ev.Seq, ev.Time = j.last, time.Now()
 	j.counts.add(ev)
-	j.recent.add(ev)
-	j.of(ev.Bridge).add(ev)
+	_ = j.recent.add(ev)
+	j.size += ev.cost() - j.of(ev.Bridge).add(ev)
+	for j.size > j.most {
+		j.forgetOldest()
+	}
+}
+
+// forgetOldest removes a quarter of the events of the mux that nothing happened to for longest, or of the one that has most
+// where that one has too few. It is called with mu held.
+func (j *Journal) forgetOldest() {
+	var oldest, largest *ring
+	var name string
+	for bridge, r := range j.byMux {
+		if len(r.events) == 0 {
+			continue
+		}
+		if oldest == nil || r.events[len(r.events)-1].Seq < oldest.events[len(oldest.events)-1].Seq {
+			oldest, name = r, bridge
+		}
+		if largest == nil || len(r.events) > len(largest.events) {
+			largest = r
+		}
+	}
+	switch {
+	case oldest == nil:
+		j.size = 0
+	case len(largest.events) > 8:
+		j.size -= largest.forget(len(largest.events)/4 + 1)
+	default: // many muxes, most of which are gone
+		j.size -= oldest.forget(len(oldest.events))
+		if oldest.wake == nil {
+			delete(j.byMux, name)
+		}
+	}
 }
 
 // of returns the events of one mux. It is called with mu held.
@@ -164,6 +220,11 @@ func (j *Journal) of(bridge string) *ring {
 // After returns the events that came after number seq, oldest first, and the number of the last event there is.
 // complete is false when some of them are no longer kept, or when seq is from another life of the agent.
 func (j *Journal) After(seq uint64) (events []Event, last uint64, complete bool) {
+	return j.Some(seq, math.MaxInt)
+}
+
+// Some is After for the first most of these events. last is the number of the last event there is, in any case.
+func (j *Journal) Some(seq uint64, most int) (events []Event, last uint64, complete bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	all := j.recent.events
@@ -171,10 +232,10 @@ func (j *Journal) After(seq uint64) (events []Event, last uint64, complete bool)
 	switch {
 	case seq > j.last:
 		return nil, j.last, false
-	case seq+1 < first:
-		return slices.Clone(all), j.last, false
+	case seq+1 >= first:
+		all, complete = all[seq+1-first:], true
 	}
-	return slices.Clone(all[seq+1-first:]), j.last, true
+	return slices.Clone(all[:min(most, len(all))]), j.last, complete
 }
 
 // Changed returns a channel that is closed when there is an event after number seq.

@@ -1,8 +1,8 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -33,21 +33,21 @@ func newHosts(allowed []string) hosts {
 	return h
 }
 
-// allow reports whether a Host header is one of ours. An address can't be rebound, nor can a name without a dot, such as
-// localhost, which no stranger can own; an HTTP/1.0 client sends none.
+// allow reports whether a Host header is one of ours. An address can't be rebound, nor can localhost; a name without a dot
+// can, where the search list of a resolver ends in a stranger's domain. An HTTP/1.0 client sends none.
 func (h *hosts) allow(host string) bool {
 	name := host
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
 		name = host[:i]
 	}
-	if !strings.Contains(name, ".") && !strings.Contains(name, ":") {
+	if name == "" {
 		return true
 	}
 	if _, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")); err == nil {
 		return true
 	}
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
-	if h.names[name] || strings.HasSuffix(name, ".localhost") {
+	if h.names[name] || name == "localhost" || strings.HasSuffix(name, ".localhost") {
 		return true
 	}
 	for _, suffix := range h.suffixes {
@@ -63,11 +63,14 @@ func (s *Server) admit(r *http.Request) error {
 	if fromBrowser(r) && !s.hosts.allow(r.Host) {
 		return errForbidden(fmt.Sprintf("the agent is not known by the name %q; call it by its address, or start it with --allow-host", r.Host))
 	}
-	if from := r.Header["Sec-Fetch-Site"]; len(from) > 0 && from[0] != "same-origin" && from[0] != "none" && !followsLink(r) {
-		return errForbidden("pages of other sites may not use the agent")
+	// Its Check lets reads pass whoever asks. A stream of events costs us something, so reads are judged like changes, but for
+	// a link that somebody has followed.
+	judged := http.Request{Method: http.MethodPost, Host: r.Host, URL: r.URL, Header: r.Header}
+	if followsLink(r) {
+		judged.Header = http.Header{"Origin": r.Header["Origin"]}
 	}
-	if from := r.Header["Origin"]; len(from) > 0 && !sameOrigin(from[0], r.Host) {
-		return errForbidden(fmt.Sprintf("pages of %q may not use the agent", from[0]))
+	if err := s.origins.Check(&judged); err != nil {
+		return errForbidden("pages of other sites may not use the agent")
 	}
 	return nil
 }
@@ -89,23 +92,6 @@ func followsLink(r *http.Request) bool {
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// sameOrigin reports whether an Origin header names the host of the request. The scheme may be that of a proxy.
-func sameOrigin(origin, host string) bool {
-	scheme, at, ok := strings.Cut(origin, "://")
-	if !ok {
-		return false // "null" among others
-	}
-	port := map[string]string{"http": "80", "https": "443"}[scheme]
-	return port != "" && strings.EqualFold(withPort(at, port), withPort(host, port))
-}
-
-func withPort(host, port string) string {
-	if _, _, err := net.SplitHostPort(host); err == nil {
-		return host
-	}
-	return host + ":" + port
-}
-
 func errForbidden(text string) error {
 	return &httpError{code: api.CodeForbidden, name: "Forbidden", text: text}
 }
@@ -117,15 +103,42 @@ func errUnauthorized() error {
 	}
 }
 
-// RequireToken returns a handler of the same API that answers those only who bring a token that is valid.
-func (s *Server) RequireToken(valid func(token string) bool) http.Handler {
+func errRole(who Caller, role api.Roles) error {
+	name := who.Name
+	if name == "" {
+		name = "the token"
+	}
+	return errForbidden(fmt.Sprintf("%s has the roles %s, and this needs %s", name, who.Roles, role))
+}
+
+// A Caller is who asks.
+type Caller struct {
+	Name  string // "" where nobody knows
+	Roles api.Roles
+}
+
+type callerKey struct{}
+
+// caller returns who asks. Everybody may ask at the open address.
+func caller(r *http.Request) Caller {
+	if who, ok := r.Context().Value(callerKey{}).(Caller); ok {
+		return who
+	}
+	return Caller{Roles: api.DefaultRoles}
+}
+
+// Identify returns a handler of the same API that answers those only whom it knows, and does for each what they may.
+func (s *Server) Identify(who func(*http.Request) (Caller, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		known, err := who(r)
+		switch {
+		case isPage(r.URL.Path): // it holds nothing, and asks for the token
+			err = nil
+		case err == nil:
+			r = r.WithContext(context.WithValue(r.Context(), callerKey{}, known))
+		}
 		s.serve(w, r, func() error {
-			if isPage(r.URL.Path) { // it holds nothing, and asks for the token
-				return nil
-			}
-			scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-			if strings.EqualFold(scheme, "Bearer") && valid(strings.TrimSpace(token)) {
+			if err == nil {
 				return nil
 			}
 			w.Header().Set("WWW-Authenticate", `Bearer realm="mux-agent"`)

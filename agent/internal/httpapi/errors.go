@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
@@ -106,11 +107,14 @@ func errTooLarge() error {
 	}
 }
 
+// maxEcho is how much of a request's own text an error repeats, in bytes.
+const maxEcho = 2 << 10
+
 // errPosted is for JSON that is not what the route takes.
 func errPosted(r *http.Request, data []byte, msg string) error {
 	return &httpError{
 		code: api.CodeBadRequest, name: "BadRequest",
-		text: fmt.Sprintf("%s data=%s msg=%s", about(r), data, msg),
+		text: fmt.Sprintf("%s data=%s msg=%s", about(r), short(string(data), maxEcho), msg),
 	}
 }
 
@@ -134,7 +138,7 @@ func fullURL(r *http.Request) string {
 	}
 	u := *r.URL
 	u.Scheme, u.Host = scheme, r.Host
-	return u.String()
+	return short(u.String(), maxEcho)
 }
 
 func errNotReady(vmSet string, cause error) error {
@@ -237,8 +241,29 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		setRetryAfter(w)
 	}
 	w.Header().Set(api.ErrorCodeHeader, he.code)
-	s.log.Log(r.Context(), level(r.Method, he.status()), "request failed", "client", clientIP(r), "req_id", reqID(r), "method", r.Method, "url", r.URL.String(), "status", he.status(), "err", body.ErrMsg)
+	s.logRefusal(r, he.status(), body.ErrMsg)
 	write(w, he.status(), encode(body))
+}
+
+// logRefusal logs a request that failed, in short. Whoever sends many that are refused fills no disk.
+func (s *Server) logRefusal(r *http.Request, status int, words string) {
+	level := level(r.Method, status)
+	if !s.log.Enabled(r.Context(), level) {
+		return
+	}
+	var attrs []slog.Attr
+	if status < http.StatusInternalServerError {
+		untold, ok := s.refused.allow(time.Now())
+		if !ok {
+			return
+		}
+		if untold > 0 {
+			attrs = append(attrs, slog.Int("not_logged", untold))
+		}
+	}
+	attrs = append(attrs, slog.String("client", clientIP(r)), slog.String("by", caller(r).Name), slog.String("req_id", short(reqID(r), maxReqID)), slog.String("method", short(r.Method, 32)),
+		slog.String("url", short(r.URL.String(), maxLogged)), slog.Int("status", status), slog.String("err", short(words, 4*maxLogged)))
+	s.log.LogAttrs(r.Context(), level, "request failed", attrs...)
 }
 
 // level is that of a failed request in the log. Polls that fail would drown it, unless it is for lack of permission.

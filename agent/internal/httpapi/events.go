@@ -25,17 +25,22 @@ const (
 // getEvents streams events as server-sent events (WHATWG HTML, section 9.2). A reader that names the last event it has
 // seen gets those that came after; a reader that has missed some is told so by an event of its own.
 func (s *Server) getEvents(w http.ResponseWriter, r *http.Request, e *engine.Engine) error {
+	leave, err := s.limits.enterStream()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	feed := s.feeds[e]
-	chunks, unsubscribe := feed.subscribe()
+	news, unsubscribe := feed.subscribe()
 	defer unsubscribe()
-	_, last, _ := e.Journal.After(0)
+	last := feed.latest()
 	missed := false
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
 		seq, err := strconv.ParseUint(id, 10, 64)
 		if err != nil {
 			return errQuery(r, "Last-Event-ID must be the id of an event")
 		}
-		if _, _, complete := e.Journal.After(seq); complete {
+		if _, _, complete := e.Journal.Some(seq, 0); complete {
 			last = seq
 		} else {
 			missed = true
@@ -66,38 +71,45 @@ func (s *Server) getEvents(w http.ResponseWriter, r *http.Request, e *engine.Eng
 	if send(hello) != nil {
 		return nil // the reader is gone
 	}
-	if text, now := feed.since(last); now != last {
-		if send(text) != nil {
-			return nil
-		}
-		last = now
-	}
 	alive := time.NewTicker(heartbeat)
 	defer alive.Stop()
 	for {
-		var text []byte
+		if last, err = s.sendAfter(feed, last, send); err != nil {
+			return nil
+		}
 		select {
 		case <-r.Context().Done():
 			return nil
 		case <-s.ending.Done():
 			return nil
+		case <-news:
 		case <-alive.C:
-			text = []byte(": alive\n\n")
-		case c := <-chunks:
-			if c.last <= last {
-				continue
+			if send([]byte(": alive\n\n")) != nil {
+				return nil
 			}
-			text = c.text
-			if c.after == last {
-				last = c.last
-			} else {
-				text, last = feed.since(last)
-			}
-		}
-		if send(text) != nil {
-			return nil
 		}
 	}
+}
+
+// sendAfter sends what there is after an event, piece by piece, and returns the number of the last one.
+func (s *Server) sendAfter(f *feed, last uint64, send func([]byte) error) (uint64, error) {
+	piece, ok := s.pieces.Get().(*[]byte)
+	if !ok {
+		b := make([]byte, 0, pieceSize)
+		piece = &b
+	}
+	defer s.pieces.Put(piece)
+	for s.ending.Err() == nil {
+		text, now := f.read((*piece)[:0], last)
+		if now == last {
+			break
+		}
+		if err := send(text); err != nil {
+			return last, err
+		}
+		last = now
+	}
+	return last, nil
 }
 
 // getHistory answers with the last events of the vm_set.
@@ -131,7 +143,7 @@ func history(e *engine.Engine, events []engine.Event) api.History {
 // event writes an event as the API does.
 func event(e *engine.Engine, ev engine.Event) api.Event {
 	return api.Event{
-		Bridge: ev.Bridge, Cause: ev.Cause, Client: ev.Client, From: muxState(ev.From), PortIndex: ev.Index, ReqID: ev.ReqID,
+		Bridge: ev.Bridge, By: ev.By, Cause: ev.Cause, Client: ev.Client, From: muxState(ev.From), PortIndex: ev.Index, ReqID: ev.ReqID,
 		Seq: ev.Seq, Time: ev.Time.UTC().Truncate(time.Microsecond), To: muxState(ev.To), TookUS: ev.Took.Microseconds(), VMSet: e.VMSet(),
 	}
 }

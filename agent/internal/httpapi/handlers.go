@@ -243,7 +243,7 @@ func (s *Server) postLog(w http.ResponseWriter, r *http.Request, e *engine.Engin
 	if err != nil {
 		return err
 	}
-	s.log.Info("client's message", "client", clientIP(r), "req_id", reqID(r), "message", message)
+	s.log.Info("client's message", "client", clientIP(r), "by", caller(r).Name, "req_id", reqID(r), "message", message)
 	write(w, http.StatusOK, encode(map[string]bool{"success": true}))
 	return nil
 }
@@ -363,15 +363,15 @@ func nameRejected(w http.ResponseWriter, e *engine.Engine) {
 }
 
 func origin(r *http.Request) engine.Origin {
-	return engine.Origin{Cause: engine.API, Client: clientIP(r), ReqID: reqID(r)}
+	return engine.Origin{By: caller(r).Name, Cause: engine.API, Client: clientIP(r), ReqID: reqID(r)}
 }
 
-// reqID is the client's name for its call.
+// reqID is the client's name for its call, a copy: what is kept of it must not keep the whole line of the request.
 func reqID(r *http.Request) string {
 	if r.URL.RawQuery == "" {
 		return ""
 	}
-	return r.URL.Query().Get("reqId")
+	return strings.Clone(r.URL.Query().Get("reqId"))
 }
 
 func clientIP(r *http.Request) string {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -25,8 +26,8 @@ type Config struct {
 	Version api.Version
 	// Verbose adds the chain of errors, as `traceback`, to error bodies.
 	Verbose bool
-	// AllowHosts are the names, beside addresses and names without a dot, by which browsers may call the agent; one that starts
-	// with a dot stands for all below it.
+	// AllowHosts are the names, beside addresses and localhost, by which browsers may call the agent; one that starts with a dot
+	// stands for all below it.
 	AllowHosts []string
 	// Alive, when not nil, says which switch is no longer read, though it should be.
 	Alive func() error
@@ -47,6 +48,10 @@ type Server struct {
 	feeds   map[*engine.Engine]*feed
 	hosts   hosts
 	alive   func() error
+	origins http.CrossOriginProtection
+	limits  *limits
+	pieces  sync.Pool // of buffers of pieceSize, for streams that write
+	refused limiter   // of lines of the log about requests that were refused
 	metrics http.Handler
 	observe func(Observed)
 	ending  context.Context // ends when streams and waits must
@@ -58,6 +63,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		engines: map[string]*engine.Engine{}, log: cfg.Log, version: cfg.Version, verbose: cfg.Verbose, repeats: newRepeats(),
 		feeds: map[*engine.Engine]*feed{}, hosts: newHosts(cfg.AllowHosts), alive: cfg.Alive, metrics: cfg.Metrics, observe: cfg.Observe,
+		limits: newLimits(),
 	}
 	for _, e := range cfg.Engines {
 		s.engines[e.VMSet()] = e
@@ -123,6 +129,14 @@ func (s *Server) newRouter() *mux.Router {
 // dispatch answers by method: HEAD as GET without a body, OPTIONS with the list.
 func (s *Server) dispatch(to route) http.Handler {
 	allow := to.methods.allow()
+	roles := map[string]api.Roles{}
+	for method := range to.methods {
+		role, ok := api.RoleOf(method, to.path)
+		if !ok {
+			panic("httpapi: no role in internal/api for " + method + " " + to.path) // a test lists them all
+		}
+		roles[method] = role
+	}
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
 		responseOf(w).route = to.path
 		method := r.Method
@@ -130,6 +144,14 @@ func (s *Server) dispatch(to route) http.Handler {
 			method = http.MethodGet
 		}
 		if h, ok := to.methods[method]; ok {
+			if who := caller(r); !who.Roles.Has(roles[method]) {
+				return errRole(who, roles[method])
+			}
+			release, err := s.limits.enter(w, r, s.weight(to.path))
+			if err != nil {
+				return err
+			}
+			defer release()
 			if method != http.MethodGet {
 				h = s.idempotent(h)
 			}

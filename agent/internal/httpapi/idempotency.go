@@ -56,7 +56,7 @@ type remembered struct {
 	body  []byte            // the answer; nil unless it was 200
 }
 
-func (q *remembered) cost() int { return entryCost + len(q.body) }
+func (q *remembered) cost() int { return entryCost + cap(q.body) }
 
 var errOtherCall = errors.New("reqId was used for another call")
 
@@ -200,7 +200,11 @@ func (w *recorder) WriteHeader(status int) {
 
 // Write keeps the body, which all answers write at once.
 func (w *recorder) Write(p []byte) (int, error) {
-	w.body = append(w.body, p...)
+	if w.body == nil {
+		w.body = bytes.Clone(p) // no more than is needed: it may be kept for long
+	} else {
+		w.body = append(w.body, p...)
+	}
 	return w.ResponseWriter.Write(p)
 }
 

@@ -93,7 +93,7 @@ func decodeOutSides(w http.ResponseWriter, r *http.Request, action string) (cabl
 	names, ok := value[[]any](object, "out_sides")
 	roles, err := parseRoles(names)
 	if !ok || err != nil {
-		return cable.Change{}, errPosted(r, data, fmt.Sprintf(`Invalid posted data: %s, expected: {"out_sides": ["nic|upper_tor|lower_tor", ...]}`, data))
+		return cable.Change{}, errPosted(r, data, fmt.Sprintf(`Invalid posted data: %s, expected: {"out_sides": ["nic|upper_tor|lower_tor", ...]}`, short(string(data), maxEcho)))
 	}
 	if action == "drop" {
 		return cable.Change{Drop: roles}, nil
@@ -130,7 +130,7 @@ func decodeClear(w http.ResponseWriter, r *http.Request) ([]string, error) {
 		return nil, nil
 	}
 	if !portsToClear.MatchString(ports) {
-		return nil, errPosted(r, data, fmt.Sprintf(`Invalid posted data: %s, expected: {"port_to_clear": "0|1|2..."} or {"port_to_clear": "all"}`, data))
+		return nil, errPosted(r, data, fmt.Sprintf(`Invalid posted data: %s, expected: {"port_to_clear": "0|1|2..."} or {"port_to_clear": "all"}`, short(string(data), maxEcho)))
 	}
 	list := strings.Split(ports, "|")
 	slices.Sort(list)

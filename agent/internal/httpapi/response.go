@@ -105,7 +105,7 @@ func (s *Server) finish(x *response, r *http.Request) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead || !s.log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
-	s.log.Debug("request done", "client", clientIP(r), "req_id", reqID(r), "method", r.Method, "url", r.URL.String(),
+	s.log.Debug("request done", "client", clientIP(r), "req_id", short(reqID(r), maxReqID), "method", short(r.Method, 32), "url", short(r.URL.String(), maxLogged),
 		"status", q.Status, "took", q.Took, "queue", q.Queue, "switch", q.Switch)
 }
 

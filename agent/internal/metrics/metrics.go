@@ -24,6 +24,8 @@ type Config struct {
 	Engines     []*engine.Engine
 	Version     string
 	Connections func() int // number of open connections of clients
+	// Stale reports by flag whether files of access have changed and can't be used.
+	Stale func() map[string]bool
 }
 
 // Metrics are the instruments of one agent. All methods may be called at the same time.
@@ -69,7 +71,8 @@ func New(cfg Config) *Metrics {
 		}, []string{"route", "method", "part"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mux_agent_connections_refused_total",
-			Help: "Connections closed unread, since the address is not allowed (address) or there are too many (limit).",
+			Help: "Connections closed unread, since the address is not allowed (address), there are too many in all (limit) or from one address (client), " +
+				"headers cost too much (headers) or TLS failed (tls).",
 		}, []string{"reason"}),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -80,6 +83,14 @@ func New(cfg Config) *Metrics {
 	open := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "mux_agent_connections", Help: "Open connections of clients.",
 	}, func() float64 { return float64(cfg.Connections()) })
+	if cfg.Stale != nil {
+		for flag := range cfg.Stale() {
+			cfg.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+				Name: "mux_agent_stale_files", Help: "1 while the files of a flag have changed and can't be used.",
+				ConstLabels: prometheus.Labels{"flag": flag},
+			}, func() float64 { return number(cfg.Stale()[flag]) }))
+		}
+	}
 	cfg.Registry.MustRegister(
 		m.requests, m.seconds, m.refused, build, open, newMuxes(cfg.Engines),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -141,6 +152,9 @@ func (m *Metrics) of(k kind) *instruments {
 const (
 	RefusedAddress = "address"
 	RefusedLimit   = "limit"
+	RefusedClient  = "client"
+	RefusedHeaders = "headers"
+	RefusedTLS     = "tls"
 )
 
 // Refused counts a connection that was closed unread.
