@@ -115,8 +115,8 @@ func TestChangesFailWithinTheTimeout(t *testing.T) {
 func TestAnOutageIsOneEvent(t *testing.T) {
 	run(t, 1, nil, func(b *bench) {
 		events := len(b.Journal.History(0))
+		resume := b.sw.Stall()
 		b.sw.RemovePort(b.bridge(0), "enp59s0f1.3217")
-		resume := b.sw.Stall() // before the watcher has looked
 		b.do(0, toggle)
 		time.Sleep(time.Hour)
 		if got := b.history(0)[events:]; len(got) != 1 || !strings.Contains(got[0], "not known whether") {
@@ -131,8 +131,8 @@ func TestAnOutageIsOneEvent(t *testing.T) {
 func TestABridgeThatIsNotAMuxAtPresentIsNotChanged(t *testing.T) {
 	run(t, 1, nil, func(b *bench) {
 		flows := b.mustRead().Flows
-		b.sw.SetSide(b.bridge(0), "enp59s0f1.3216", "nic")
 		b.sw.SetSide(b.bridge(0), "muxy-vms17-8-0", "nic")
+		b.sw.SetSide(b.bridge(0), "enp59s0f1.3216", "nic")
 		time.Sleep(time.Second)
 		const why = "ports muxy-vms17-8-0 and enp59s0f1.3216 both are nic"
 		if res := b.do(0, cable.Reset()); res.Err == nil || !strings.Contains(res.Err.Error(), why) {
