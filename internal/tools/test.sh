@@ -26,4 +26,4 @@ else
 fi
 
 [ "$#" -gt 0 ] || set -- ./...
-tool gotestsum --format pkgname --format-hide-empty-pkg -- -race -timeout 10m "$@"
+tool gotestsum --format pkgname --format-hide-empty-pkg -- -race -timeout 20m "$@"
