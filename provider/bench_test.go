@@ -18,7 +18,11 @@ import (
 // The benchmarks run real terraform, with the provider as a process. Both sides of a comparison take turns within one run,
 // and only the ratio of their medians says anything: `go test -run '^$' -bench . -benchtime 1x ./provider`.
 
-const benchRounds = 5
+// Rounds of a comparison.
+const (
+	fewRounds  = 3 // where each takes a minute
+	manyRounds = 5
+)
 
 // steps are what a benchmark runs with terraform, in this order.
 var steps = []struct {
@@ -63,7 +67,7 @@ func (c configured) run(b *testing.B, after func(step string)) []time.Duration {
 func nothingToDo(string) {}
 
 // manyOf is a resource for each of the ports.
-func manyOf(resource string) string {
+func manyOf(resource string, n int) string {
 	return fmt.Sprintf(`
 resource %q "p" {
   count       = %d
@@ -72,7 +76,7 @@ resource %q "p" {
   active_side = count.index %% 2 == 0 ? "upper_tor" : "lower_tor"
   dropped     = []
 }
-`, resource, manyPorts)
+`, resource, n)
 }
 
 // startOnOVS runs an agent on a real Open vSwitch with many muxes.
@@ -84,15 +88,27 @@ func startOnOVS(b *testing.B) (url, vmSet string) {
 	return agentproc.StartReady(b, agentproc.Config{VMSet: name, RunDir: ovs.RunDir, Args: []string{"--log-level", "error"}}).URL, name
 }
 
-// BenchmarkManyPorts compares mux_port on a real Open vSwitch with as many resources of a provider that does nothing.
+// BenchmarkManyPorts compares mux_port on a real Open vSwitch with as many resources of a provider that does nothing, and a
+// thousand of them on a simulated switch.
 func BenchmarkManyPorts(b *testing.B) {
 	needTerraform(b)
-	url, vmSet := startOnOVS(b)
-	env := []string{"MUX_ENDPOINT=" + url, "MUX_VM_SET=" + vmSet}
-	mux, bare := configure(b, manyOf("mux_port"), env...), configure(b, manyOf("nothing_port"))
+	b.Run("120", func(b *testing.B) {
+		url, vmSet := startOnOVS(b)
+		compare(b, manyPorts, manyRounds, "MUX_ENDPOINT="+url, "MUX_VM_SET="+vmSet)
+	})
+	b.Run("1000", func(b *testing.B) {
+		a := agenttest.Start(b, agenttest.Ports(1000))
+		compare(b, 1000, fewRounds, "MUX_ENDPOINT="+a.URL, "MUX_VM_SET="+a.VMSet)
+	})
+}
+
+// compare reports the times of mux_port, and their ratios to those of nothing_port.
+func compare(b *testing.B, ports, rounds int, env ...string) {
+	b.Helper()
+	mux, bare := configure(b, manyOf("mux_port", ports), env...), configure(b, manyOf("nothing_port", ports))
 	for b.Loop() {
 		var ours, theirs [][]time.Duration
-		for range benchRounds {
+		for range rounds {
 			ours = append(ours, mux.run(b, nothingToDo))
 			theirs = append(theirs, bare.run(b, nothingToDo))
 		}
@@ -122,7 +138,7 @@ func BenchmarkRequests(b *testing.B) {
 		ports  int
 		config string
 	}{
-		"mux_port": {manyPorts, manyOf("mux_port")},
+		"mux_port": {manyPorts, manyOf("mux_port", manyPorts)},
 		"mux_ports-of-1000": {1000, `
 resource "mux_ports" "p" {
   ports = { for i in range(1000) : i => { active_side = i % 2 == 0 ? "upper_tor" : "lower_tor" } }

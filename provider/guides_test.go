@@ -58,7 +58,8 @@ resource "mux_port" "server" {
 			saysInWords(w.t, w.apply(), "1 to import, 0 to add, 0 to change")
 		}},
 		"state rm": {firstIn{"1.0.0", "1.6.0"}, func(w *workspace, provider string) {
-			w.write(provider + config[strings.Index(config, "resource "):])
+			_, resource, _ := strings.Cut(config, "resource ")
+			w.write(provider + "resource " + resource)
 			w.ok("state", "rm", "mux_port.server")
 			w.ok("import", "mux_ports.all", "vms17-8")
 		}},

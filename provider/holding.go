@@ -142,25 +142,7 @@ func sidesValue(sides []string) types.Set {
 }
 
 // droppedSides returns the sides of a port to which nothing passes: as the service tells, or by the flows where it doesn't.
-func droppedSides(s api.Status) []string {
-	if s.Dropped != nil {
-		return slices.Sorted(slices.Values(s.Dropped))
-	}
-	passes := func(from, to string) bool {
-		return slices.ContainsFunc(s.Flows[from], func(a api.Action) bool { return a.OutPort == to })
-	}
-	dropped := []string{}
-	for _, way := range []struct{ side, from, to string }{
-		{api.LowerToR, s.Ports.NIC, s.Ports.LowerToR},
-		{api.NIC, s.ActivePort, s.Ports.NIC},
-		{api.UpperToR, s.Ports.NIC, s.Ports.UpperToR},
-	} {
-		if !passes(way.from, way.to) {
-			dropped = append(dropped, way.side)
-		}
-	}
-	return dropped
-}
+func droppedSides(s api.Status) []string { return slices.Sorted(slices.Values(s.DroppedSides())) }
 
 func sameSides(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))

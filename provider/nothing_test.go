@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 
@@ -27,7 +28,8 @@ func (nothing) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{func() resource.Resource { return nothingPort{} }}
 }
 
-// nothingPort is nothing_port, with the schema of mux_port. What that computes has to be in the configuration.
+// nothingPort is nothing_port, with the schema of mux_port. What that computes has to be in the configuration, as far as it
+// can be.
 type nothingPort struct{}
 
 func (nothingPort) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
@@ -38,8 +40,13 @@ func (nothingPort) Schema(ctx context.Context, req resource.SchemaRequest, resp 
 	mux.New("test")().Resources(ctx)[0]().Schema(ctx, req, resp)
 }
 
-func (nothingPort) Create(_ context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+func (nothingPort) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	resp.State.Raw = req.Plan.Raw
+	resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("healthy"), true)...)
+	resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("original"), struct {
+		ActiveSide string   `tfsdk:"active_side"`
+		Dropped    []string `tfsdk:"dropped"`
+	}{"upper_tor", []string{}})...)
 }
 
 func (nothingPort) Read(context.Context, resource.ReadRequest, *resource.ReadResponse) {}

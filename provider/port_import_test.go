@@ -137,3 +137,25 @@ resource "mux_port" "all" {
 		Check: resource.TestCheckResourceAttr("mux_port.all.1", "active_side", "upper_tor"),
 	}}})
 }
+
+func TestImportBlockByIdentity(t *testing.T) {
+	t.Parallel()
+	has(t, "import by identity", since.identity)
+	a := agenttest.Start(t)
+	a.Flip(3)
+	w := newWorkspace(t, settings(a)+`
+import {
+  to       = mux_port.p
+  identity = { vm_set = "vms17-8", port_index = 3 }
+}
+import {
+  to       = mux_ports.p
+  identity = { vm_set = "vms17-8" }
+}
+`+port(3, onLower)+`
+resource "mux_ports" "p" {
+  ports = { for i in range(12) : i => { active_side = i == 3 ? "lower_tor" : "upper_tor" } }
+}
+`)
+	saysInWords(t, w.apply(), "2 to import, 0 to add, 0 to change")
+}

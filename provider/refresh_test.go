@@ -108,7 +108,7 @@ func TestDeadAgentWithManyPorts(t *testing.T) {
 						short++
 					case strings.HasSuffix(strings.TrimSpace(words), "):"): // and no detail
 						short++
-						mustSay(t, words, "ERROR: ", "failed as well: cannot reach the agent ("+a.URL+"/mux/vms17-8)")
+						mustSay(t, words, "ERROR: ", "failed as well: cannot reach the agent ("+a.URL+"/mux/vms17-8")
 					default:
 						full++
 						mustSay(t, words, "ERROR: ", "annot reach the agent", a.URL+"/mux/vms17-8", "connection refused", "Attempts: ")

@@ -111,7 +111,7 @@ var since = struct{ test, removed, functions, identity, query firstIn }{
 	test:      firstIn{"1.6.0", "1.6.0"},
 	removed:   firstIn{"1.7.0", "1.7.0"},
 	functions: firstIn{"1.8.0", "1.7.0"},
-	identity:  firstIn{"1.12.0", ""},
+	identity:  firstIn{"1.12.0", "1.12.0"},
 	query:     firstIn{"1.14.0", ""},
 }
 

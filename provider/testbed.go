@@ -109,13 +109,23 @@ func (e *mismatchError) stays() bool {
 	return true
 }
 
-// find reads all ports by one request; the given ones that are not in its answer it asks for one by one. With shared it may be
-// the request of others who read at the same time, for a refresh. err is the failure to read, then all is nil, or the agent's
-// answer for the last of the missing ports. The answer must not be changed.
+// find reads all ports by one request, and the only one of ports by itself; the given ones that are not in the answer it asks
+// for one by one. With shared it may be the request of others who read at the same time, for a refresh. err is the failure to
+// read, then all is nil, or the agent's answer for the last of the missing ports. The answer must not be changed.
 func (b testbed) find(ctx context.Context, ports []int, shared bool) (all map[int]api.Status, missing []int, err error) {
-	if shared {
+	switch {
+	case shared:
 		all, err = b.agent.Shared(ctx, b.vmSet)
-	} else {
+	case len(ports) == 1: // not a thousand statuses for each of a thousand resources
+		s, err := b.agent.Status(ctx, b.vmSet, ports[0])
+		switch client.Code(err) {
+		case "":
+			return map[int]api.Status{ports[0]: s}, nil, nil
+		case api.CodeUnknownPort, api.CodeRejectedMux:
+			return map[int]api.Status{}, ports, err
+		}
+		return nil, ports, err
+	default:
 		var muxes api.Muxes
 		muxes, err = b.agent.All(ctx, b.vmSet)
 		all = client.ByPort(muxes)

@@ -44,11 +44,11 @@ func (b *breaker) failure(budget time.Duration) *Error {
 }
 
 // open opens the breaker for a while, unless there was an answer since count returned n. spent is how long the call tried. It
-// returns false when somebody else has the same failure in full, and there was no answer since.
+// returns false when somebody else has such a failure in full, and there was no answer since.
 func (b *breaker) open(n uint64, cause *Error, spent, while time.Duration) (first bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	first = b.cause == nil || b.cause.Code != cause.Code
+	first = b.cause == nil
 	now := time.Now()
 	if b.answers != n || now.Before(b.until) && spent <= b.spent {
 		return first

@@ -25,11 +25,11 @@ else
   say "Testing with $terraform: $("$terraform" version | head -n 1)"
 fi
 
-# What a test in CI may be skipped for: actions came with Terraform 1.14, which is not every machine's.
-may_skip='"Test":"TestActionInTerraform"'
-
 [ "$#" -gt 0 ] || set -- ./...
-tool gotestsum --format pkgname --format-hide-empty-pkg --jsonfile "$work/events.json" -- -race -timeout 10m "$@"
-if in_ci && skipped=$(grep '"Action":"skip"' "$work/events.json" | grep '"Test":' | grep -v "$may_skip"); then
+tool gotestsum --format pkgname --format-hide-empty-pkg --jsonfile "$work/events.json" -- -race -timeout 20m "$@"
+# In CI a test may be skipped for one reason only: this Terraform is older than what it tests. make test-terraform has the newest.
+printf '"Test":"%s"\n' none >"$work/older"
+grep -E 'it came with|is below minimum version' "$work/events.json" | grep -oE '"Test":"[^"]+"' >>"$work/older"
+if in_ci && skipped=$(grep '"Action":"skip"' "$work/events.json" | grep '"Test":' | grep -vFf "$work/older"); then
   fail "In CI, where all is there, these were skipped:" "$skipped"
 fi
