@@ -141,8 +141,13 @@ func sidesValue(sides []string) types.Set {
 	return types.SetValueMust(types.StringType, values)
 }
 
-// droppedSides returns the sides of a port to which nothing passes: as the service tells, or by the flows where it doesn't.
-func droppedSides(s api.Status) []string { return slices.Sorted(slices.Values(s.DroppedSides())) }
+// droppedSides returns the sides of a port to which nothing passes, in order: as the service tells, or by the flows where it
+// doesn't. It is never nil, which the service would read as null.
+func droppedSides(s api.Status) []string {
+	dropped := append([]string{}, s.DroppedSides()...)
+	slices.Sort(dropped)
+	return dropped
+}
 
 func sameSides(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))

@@ -132,7 +132,7 @@ func TestASideOutlivesItsPorts(t *testing.T) {
 	for missing := cable.Roles(1); missing <= cable.AllRoles; missing++ {
 		for _, s := range everyState() {
 			last := cable.State{Active: s.Active.Other()}
-			if missing&(cable.RolesOf(cable.Upper, cable.Lower)) != cable.RolesOf(cable.Upper, cable.Lower) && !s.Dropped.Has(cable.NIC) {
+			if missing&cable.RolesOf(cable.Upper, cable.Lower) != cable.RolesOf(cable.Upper, cable.Lower) && !s.Dropped.Has(cable.NIC) {
 				got := mux(without(missing)).Read(ports.Program(s, 0), cable.Settings{}, last)
 				if got.State.Active != s.Active || !got.SideKnown {
 					t.Errorf("%v, then %v went: read as %+v", s, missing, got)

@@ -38,8 +38,10 @@ func judge(known *Snapshot, owed debt, s *cable.Sight) verdict {
 		next.program = nil
 		if !slices.Contains([]phase{unreadable, unconfirmed, restoring}, known.phase) { // what was said first is the most telling
 			next.phase = unreadable
-			next.Conditions = []api.Condition{{Code: api.ConditionUnreadable, Reason: "the switch can't be read: " + s.Err.Error(),
-				Cure: "look whether ovs-vswitchd and ovsdb-server run (ovs-vsctl show hangs when not)"}}
+			next.Conditions = []api.Condition{{
+				Code: api.ConditionUnreadable, Reason: "the switch can't be read: " + s.Err.Error(),
+				Cure: "look whether ovs-vswitchd and ovsdb-server run (ovs-vsctl show hangs when not)",
+			}}
 		}
 		return v
 	case s.Gone:
