@@ -13,6 +13,7 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent"
 	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
 // Every route asks for the role that the table names, and for no other.
@@ -91,9 +92,7 @@ func TestHistoryNamesWhoAsked(t *testing.T) {
 	if res := post(from(t, "127.0.0.1"), a.URL, ""); res.StatusCode != 200 || last(a).By != "" {
 		t.Errorf("by nobody: %s, %+v", res.Status, last(a))
 	}
-	if !strings.Contains(log.String(), "by=alice") {
-		t.Errorf("the log does not name alice:\n%s", log.String())
-	}
+	wait.For(t, "a line of the log that names alice", func() bool { return strings.Contains(log.String(), "by=alice") })
 
 	// A certificate has the roles of its line, else those of a token without a name.
 	mine := clients.client(t, time.Hour)
