@@ -285,7 +285,12 @@ func TestABadPatchChangesNothing(t *testing.T) {
 		`{"ports":{"0":{"active_side":7}}}`:                                        `Bad patch`,
 		`{"ports":{"0":null}}`:                                                     `port 0 is null`,
 		`{"ports":null}`:                                                           `no ports`,
-		`[]`:                                                                       `Bad patch`,
+		`{"ports":{"0":{"active_side":"lower_tor"}},"":1}`:                         `unknown field \"\"`,
+		`{"ports":{"0":{"active_side":"upper_tor","active_side":"lower_tor"}}}`:    `\"active_side\" is there twice`,
+		`{"ports":{"0":{"dropped":[]},"1":{},"0":{"active_side":"lower_tor"}}}`:    `\"0\" is there twice`,
+		`{"ports":{},"ports":{"0":{"active_side":"lower_tor"}}}`:                   `\"ports\" is there twice`,
+		`{"ports":{},"p\u006frts":{"0":{"active_side":"lower_tor"}}}`:              `\"ports\" is there twice`,
+		`[]`: `Bad patch`,
 	} {
 		got := call(t, "PATCH", a.URL+"/mux/vms17-8", body)
 		if got.status != 400 && got.status != 404 || !strings.Contains(got.body, want) {

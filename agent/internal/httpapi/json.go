@@ -164,11 +164,14 @@ func decodePatch(w http.ResponseWriter, r *http.Request) (map[int]cable.Change, 
 		return errPosted(r, data, fmt.Sprintf(format, args...)+
 			`, expected: {"ports": {"<port_index>": {"active_side": "upper_tor|lower_tor", "dropped": ["nic|upper_tor|lower_tor", ...]}}}`)
 	}
+	if key, twice := repeatedKey(json.NewDecoder(bytes.NewReader(data))); twice {
+		return nil, bad("Bad patch: %q is there twice", key)
+	}
 	ports, ok := value[map[string]map[string]json.RawMessage](object, "ports")
 	if !ok {
 		return nil, bad("Bad patch: no ports")
 	}
-	if key := unknownKey(object, "ports"); key != "" {
+	if key, ok := unknownKey(object, "ports"); ok {
 		return nil, bad("Bad patch: unknown field %q", key)
 	}
 	changes := map[int]cable.Change{}
@@ -180,7 +183,7 @@ func decodePatch(w http.ResponseWriter, r *http.Request) (map[int]cable.Change, 
 		if want == nil {
 			return nil, bad("Bad patch: port %s is null", port)
 		}
-		if key := unknownKey(want, "active_side", "dropped"); key != "" {
+		if key, ok := unknownKey(want, "active_side", "dropped"); ok {
 			return nil, bad("Bad patch: port %s: unknown field %q", port, key)
 		}
 		var change cable.Change
@@ -206,14 +209,41 @@ func decodePatch(w http.ResponseWriter, r *http.Request) (map[int]cable.Change, 
 
 var errNoList = errors.New("it is no list of strings")
 
-// unknownKey returns a key of an object that is none of the known ones, in their exact case; "" when there is none.
-func unknownKey(object map[string]json.RawMessage, known ...string) string {
+// unknownKey returns a key of an object that is none of the known ones, in their exact case. ok is false when there is none.
+func unknownKey(object map[string]json.RawMessage, known ...string) (key string, ok bool) {
 	for key := range object {
 		if !slices.Contains(known, key) {
-			return key
+			return key, true
 		}
 	}
-	return ""
+	return "", false
+}
+
+// repeatedKey reads a value, and returns a key that one of its objects has twice, of which encoding/json takes the last.
+func repeatedKey(value *json.Decoder) (key string, ok bool) {
+	start, err := value.Token()
+	if err != nil || start != json.Delim('{') && start != json.Delim('[') {
+		return "", false
+	}
+	seen := map[string]bool{}
+	for value.More() {
+		if start == json.Delim('{') {
+			token, err := value.Token()
+			key, isKey := token.(string)
+			if err != nil || !isKey {
+				return "", false
+			}
+			if seen[key] {
+				return key, true
+			}
+			seen[key] = true
+		}
+		if key, ok := repeatedKey(value); ok {
+			return key, true
+		}
+	}
+	_, _ = value.Token() // the end, which was seen to be there when the body was read
+	return "", false
 }
 
 // toASCII escapes what is not ASCII in valid JSON.

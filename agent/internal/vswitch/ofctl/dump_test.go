@@ -1,6 +1,8 @@
 package ofctl
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -98,4 +100,28 @@ func TestParseDumpRefusesWhatItCannotRead(t *testing.T) {
 			t.Errorf("%q is read as %v, want an error", line, flows)
 		}
 	}
+}
+
+// Whatever ovs-ofctl prints is an error or flows that say which they are: of a line that has more than a mux's flow has, the
+// rest is kept in words.
+func FuzzParseDump(f *testing.F) {
+	f.Add("NXST_FLOW reply (xid=0x4):\n cookie=0x0, duration=3.59s, table=0, n_packets=7, n_bytes=420, in_port=1 actions=output:3,output:2\n")
+	f.Add(" cookie=0x6d75000000000000, duration=1s, table=4, idle_timeout=60, send_flow_rem priority=5,ip,in_port=LOCAL actions=drop")
+	f.Add("duration=1s priority=0 actions=write_actions(output:2),goto_table:5")
+	f.Fuzz(func(t *testing.T, text string) {
+		flows, err := parseDump([]byte(text))
+		if lines := strings.Count(text, "\n") + 1; len(flows) > lines {
+			t.Errorf("%d flows of %d lines", len(flows), lines)
+		}
+		if err == nil && strings.Contains(text, "actions=") && !strings.Contains(text, "ST_FLOW reply") && len(flows) == 0 {
+			t.Error("no flow, and no error")
+		}
+		for _, flow := range flows {
+			if proper := slices.Contains([]cable.Flow{cable.NewFlow(1, 2, 3), cable.NewFlow(3, 1)}, flow.Flow); proper && strings.Count(text, "\n") == 0 {
+				if again, err := parseFlow(strings.TrimSpace(text) + ",nw_frag=later"); err == nil && again.Flow == flow.Flow {
+					t.Errorf("more in the action made no difference: %q", text)
+				}
+			}
+		}
+	})
 }
