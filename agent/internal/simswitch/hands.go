@@ -39,6 +39,7 @@ func (s *Switch) Swap(name string, ports ...string) {
 func (s *Switch) makeBridge(name string) {
 	s.rows++
 	b := &bridge{row: fmt.Sprint(s.rows), life: s.newLife()}
+	b.index, b.ours = s.names.Index(name)
 	if s.watched {
 		b.building = time.AfterFunc(quiet, func() {
 			s.do(name, func() { b.building = nil })

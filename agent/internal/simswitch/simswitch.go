@@ -37,6 +37,8 @@ type Switch struct {
 }
 
 type bridge struct {
+	index    int  // port index, by the bridge's name
+	ours     bool // the vm_set's, by the bridge's name
 	row      string
 	life     int64
 	ports    []cable.Candidate
@@ -151,7 +153,7 @@ func (s *Switch) newLife() int64 {
 func (s *Switch) preferred(name string, index int) string {
 	best := ""
 	for other, b := range s.bridges {
-		if i, ok := s.names.Index(other); !ok || i != index || s.names.Prefer(other, cmp.Or(best, name)) >= 0 {
+		if !b.ours || b.index != index || s.names.Prefer(other, cmp.Or(best, name)) >= 0 {
 			continue
 		}
 		if _, err := cable.Identify(b.ports, b.entries()); err == nil {
