@@ -57,6 +57,12 @@ func (o *OVS) DeleteDevice(port string) {
 func (o *OVS) MakeDevice(port string) {
 	o.tb.Helper()
 	if o.far != nil {
+		// Open vSwitch makes a new device promiscuous: it reads the flags, and writes them back with one more. Were the
+		// device set up in between, it would be down again. So it sees the device when it is up.
+		if o.Vswitchd.running() {
+			o.Vswitchd.Pause()
+			defer o.Vswitchd.Continue()
+		}
 		o.makeVeths([]string{port})
 		return
 	}
