@@ -217,6 +217,8 @@ func TestWhatStopsPackets(t *testing.T) {
 			}
 			// The cures, one after the other, until all is well: a controller that is removed flushes once more.
 			for range 4 {
+				// Changed protocols have Open vSwitch make the bridge's socket anew.
+				wait.For(t, "the bridge can be read", func() bool { return !unreadable(w.Snapshot(0)) })
 				s := w.Snapshot(0)
 				if len(s.Conditions) == 0 {
 					break
