@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,38 +15,16 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
-// serve listens at path and has everybody who comes be sent something without end, until stop.
+// serveEndless listens at path and has everybody who comes be sent something without end, until stop.
 func serveEndless(t *testing.T, path, start, more string) (stop func()) {
 	t.Helper()
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	var conns sync.Map
-	serving.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			conns.Store(c, nil)
-			serving.Go(func() {
-				defer c.Close()
-				_, err := c.Write([]byte(start))
-				for err == nil && more != "" {
-					_, err = c.Write([]byte(more))
-				}
-				_, _ = c.Read(make([]byte, 1<<20)) // what it asks
-				_, _ = c.Read(make([]byte, 1))
-			})
+	return ovstest.Serve(t, path, func(c net.Conn) {
+		_, err := c.Write([]byte(start))
+		for err == nil && more != "" {
+			_, err = c.Write([]byte(more))
 		}
-	})
-	return sync.OnceFunc(func() {
-		l.Close()
-		conns.Range(func(c, _ any) bool { c.(net.Conn).Close(); return true })
-		serving.Wait()
-		_ = os.Remove(path)
+		_, _ = c.Read(make([]byte, 1<<20)) // what it asks
+		_, _ = c.Read(make([]byte, 1))
 	})
 }
 

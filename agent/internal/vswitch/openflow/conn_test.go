@@ -126,7 +126,7 @@ func TestDialWaitsForAPlaceInTheQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer syscall.Close(accepted)
-	if err := receive(t, connected); err != nil {
+	if err := wait.Receive(t, "a connection", connected); err != nil {
 		t.Error(err)
 	}
 }
@@ -146,7 +146,7 @@ func TestEchoIsAnswered(t *testing.T) {
 		return false
 	}}).start(t)
 	p.dial()
-	if got := receive(t, echoes); got != "there?" {
+	if got := wait.Receive(t, "an echo", echoes); got != "there?" {
 		t.Errorf("echo is %q", got)
 	}
 }
@@ -257,7 +257,7 @@ func TestUnreadSocket(t *testing.T) {
 		_, err := c.Flows(wait.Context(t))
 		asked <- err
 	}()
-	receive(t, stuck)
+	wait.Receive(t, "a peer that is stuck", stuck)
 
 	u := cable.Update{Want: program(cable.NewFlow(1, 2), cable.NewFlow(2, 1))}
 	answers := make(chan error, 100_000)
@@ -273,11 +273,11 @@ func TestUnreadSocket(t *testing.T) {
 	}
 	close(gate)
 	for range sent {
-		if err := receive(t, answers); err != nil {
+		if err := wait.Receive(t, "an answer", answers); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := receive(t, asked); err != nil {
+	if err := wait.Receive(t, "flows", asked); err != nil {
 		t.Error(err)
 	}
 }

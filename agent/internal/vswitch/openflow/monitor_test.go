@@ -29,7 +29,7 @@ func follow(t *testing.T, p *Pool, bridge string) *atomic.Int64 {
 	}()
 	t.Cleanup(func() {
 		cancel()
-		receive(t, ended)
+		wait.Receive(t, "the end of Follow", ended)
 	})
 	return &told
 }
@@ -172,7 +172,7 @@ func TestFollowEndsWithThePool(t *testing.T) {
 		close(ended)
 	}()
 	pool.Close()
-	receive(t, ended)
+	wait.Receive(t, "the end of Follow", ended)
 }
 
 // TestOtherMonitors: whatever an OVS without a flow monitor for OpenFlow 1.4 makes of the request, it is not believed to tell.
@@ -206,7 +206,7 @@ func TestOtherMonitors(t *testing.T) {
 			changed := make(chan bool, 100)
 			var following sync.WaitGroup
 			following.Go(func() { pool.Follow(ctx, "br0", true, func(told bool) { changed <- told }) })
-			if receive(t, changed) {
+			if wait.Receive(t, "a change", changed) {
 				t.Error("Follow says that flows are told")
 			}
 			cancel()

@@ -269,16 +269,5 @@ func set(t *testing.T, c *Conn, u cable.Update) error {
 	if err := c.Start(u, time.Now().Add(wait.Limit), func(err error) { answer <- err }); err != nil {
 		t.Fatalf("start: %v", err)
 	}
-	return receive(t, answer)
-}
-
-func receive[T any](t *testing.T, ch <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-ch:
-		return v
-	case <-time.After(wait.Limit):
-		t.Fatal("nothing came")
-		panic("not reached")
-	}
+	return wait.Receive(t, "an answer", answer)
 }

@@ -128,7 +128,7 @@ func TestOneDialForAllWhoWait(t *testing.T) {
 		}()
 	}
 	for range readers {
-		if err := receive(t, read); err != nil {
+		if err := wait.Receive(t, "flows", read); err != nil {
 			t.Error(err)
 		}
 	}

@@ -68,11 +68,11 @@ func TestPeersThatGoBad(t *testing.T) {
 			if err := d.Connect(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			receive(t, changes)
+			wait.Receive(t, "what has changed", changes)
 			if _, _, err := d.Look(t.Context(), everyBridge); err == nil {
 				t.Error("a look succeeded")
 			}
-			if c := receive(t, changes); !c.All {
+			if c := wait.Receive(t, "what has changed", changes); !c.All {
 				t.Errorf("told %+v, want that the connection is lost", c)
 			}
 			if _, err := d.View(everyBridge); err == nil {
@@ -207,7 +207,7 @@ func TestSecureEndsWithItsContext(t *testing.T) {
 	go func() { ended <- d.Secure(ctx, []Secured{{Bridge: "br0"}}) }()
 	wait.For(t, "it waits for ovs-vswitchd", func() bool { return len(asked) > 2 })
 	cancel()
-	if err := receive(t, ended); err == nil {
+	if err := wait.Receive(t, "the end of Secure", ended); err == nil {
 		t.Error("it is said to be done")
 	}
 }

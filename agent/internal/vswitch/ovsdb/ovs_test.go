@@ -30,7 +30,7 @@ func TestViewIsWhatTheDatabaseHolds(t *testing.T) {
 	if err := d.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if c := receive(t, changes); !c.All {
+	if c := wait.Receive(t, "what has changed", changes); !c.All {
 		t.Errorf("told %+v, want that all was read", c)
 	}
 	for _, act := range []struct {
@@ -105,10 +105,10 @@ func TestReconnect(t *testing.T) {
 	if err := d.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	receive(t, changes)
+	wait.Receive(t, "what has changed", changes)
 	for range 3 {
 		o.Server.Kill()
-		for c := receive(t, changes); !c.All; c = receive(t, changes) {
+		for c := wait.Receive(t, "what has changed", changes); !c.All; c = wait.Receive(t, "what has changed", changes) {
 		}
 		// What was told may still have been the last fill.
 		wait.For(t, "the database is away", func() bool {

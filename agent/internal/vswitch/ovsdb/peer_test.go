@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
+	"github.com/sonic-mux/terraform-provider-mux/internal/ovstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -47,29 +47,14 @@ func (p *peer) start(t *testing.T) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "db.sock")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var serving sync.WaitGroup
-	var conns sync.Map
-	serving.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			p.mu.Lock()
-			p.dials++
-			p.mu.Unlock()
-			conns.Store(c, nil)
-			serving.Go(func() { p.serve(c) })
-		}
+	stop := ovstest.Serve(t, path, func(c net.Conn) {
+		p.mu.Lock()
+		p.dials++
+		p.mu.Unlock()
+		p.serve(c)
 	})
 	t.Cleanup(func() {
-		l.Close()
-		conns.Range(func(c, _ any) bool { c.(net.Conn).Close(); return true })
-		serving.Wait()
+		stop()
 		os.RemoveAll(dir)
 	})
 	return path
@@ -82,7 +67,6 @@ func (p *peer) dialled() int {
 }
 
 func (p *peer) serve(c net.Conn) {
-	defer c.Close()
 	requests := json.NewDecoder(c)
 	for {
 		var m message
@@ -107,17 +91,6 @@ func open(t *testing.T, path string, timeout time.Duration) (*DB, chan Change) {
 	d := New(Config{Path: path, Timeout: timeout, Changed: func(c Change) { changes <- c }})
 	t.Cleanup(d.Close)
 	return d, changes
-}
-
-func receive[T any](t *testing.T, ch <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-ch:
-		return v
-	case <-time.After(wait.Limit):
-		t.Fatal("nothing came")
-		panic("not reached")
-	}
 }
 
 func everyBridge(string) bool { return true }
