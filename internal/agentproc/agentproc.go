@@ -7,7 +7,6 @@
 package agentproc
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -88,8 +87,8 @@ type Agent struct {
 
 	tb     testing.TB
 	proc   *child.Process
-	out    *output // what it printed
-	log    *output
+	out    *child.Output // what it printed
+	log    *child.Output
 	ended  bool // by the test
 	client http.Client
 }
@@ -108,7 +107,7 @@ func Start(tb testing.TB, cfg Config) *Agent {
 	if cfg.User != 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: cfg.User, Gid: cfg.User}}
 	}
-	a := &Agent{VMSet: cfg.VMSet, tb: tb, out: &output{}, log: &output{}}
+	a := &Agent{VMSet: cfg.VMSet, tb: tb, out: &child.Output{}, log: &child.Output{}}
 	cmd.Stdout, cmd.Stderr = a.out, a.log
 	if cfg.Stderr != nil {
 		cmd.Stderr = cfg.Stderr
@@ -287,22 +286,4 @@ func (a *Agent) must(path, body string, into any) {
 	if err := json.Unmarshal([]byte(text), into); err != nil {
 		a.tb.Fatalf("%s: %v: %s", path, err, text)
 	}
-}
-
-// An output keeps what a process writes.
-type output struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.all.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.all.String()
 }

@@ -11,13 +11,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent"
 	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+	"github.com/sonic-mux/terraform-provider-mux/internal/child"
 	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
@@ -157,25 +157,13 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 }
 
 // A lines is a log that keeps its lines.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write adds to the log.
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
+type lines struct{ child.Output }
 
 // records returns the lines, each of which must be an object.
 func (l *lines) records(t *testing.T) []map[string]any {
 	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	var list []map[string]any
-	for line := range strings.Lines(l.text.String()) {
+	for line := range strings.Lines(l.String()) {
 		var record map[string]any
 		if err := json.Unmarshal([]byte(line), &record); err != nil {
 			t.Errorf("%v: %q", err, line)
