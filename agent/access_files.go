@@ -74,12 +74,10 @@ func (l tokenList) find(token string) (httpapi.Caller, bool) {
 // A guard tells who asks at the address for clients with a token, a certificate or both.
 type guard struct {
 	tokens   *tokens                    // nil where none are asked for
-	noTokens bool                       // the file has no token, only roles of certificates
+	noTokens bool                       // at the start the file had no token, only roles of certificates
 	clients  *fileValue[*x509.CertPool] // nil where no client certificate is asked for
 	first    *x509.CertPool             // of clients, at the start
 }
-
-var errBadToken = errors.New("no valid token")
 
 // identify returns who asks, and an error where the agent is not to answer.
 func (g *guard) identify(r *http.Request) (who httpapi.Caller, err error) {
@@ -91,20 +89,22 @@ func (g *guard) identify(r *http.Request) (who httpapi.Caller, err error) {
 	}
 	who.Roles = api.DefaultRoles
 	if g.clients != nil {
-		if who.Name, err = g.certified(r); err != nil {
+		name, err := g.certified(r)
+		if err != nil {
 			return who, err
 		}
-		if roles, ok := list.certificates[who.Name]; ok {
+		who.Name = strings.Clone(strings.ToValidUTF8(name[:min(len(name), maxName)], ""))
+		if roles, ok := list.certificates[name]; ok {
 			who.Roles = roles
 		}
 	}
-	if g.tokens == nil || g.noTokens {
+	if g.tokens == nil || g.noTokens && len(list.tokens) == 0 {
 		return who, nil
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	by, ok := list.find(strings.TrimSpace(token))
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return httpapi.Caller{}, errBadToken
+		return httpapi.Caller{}, httpapi.ErrNoToken
 	}
 	if g.clients != nil { // both are asked for, so what both allow
 		by.Roles &= who.Roles
@@ -115,7 +115,7 @@ func (g *guard) identify(r *http.Request) (who httpapi.Caller, err error) {
 // maxName is how much of a certificate's name is told, in bytes.
 const maxName = 64
 
-// certified returns the name of the client's certificate. The authorities may have changed since the connection came.
+// certified returns the common name of the client's certificate. The authorities may have changed since the connection came.
 func (g *guard) certified(r *http.Request) (name string, err error) {
 	pool, err := g.clients.get()
 	if err != nil {
@@ -128,7 +128,7 @@ func (g *guard) certified(r *http.Request) (name string, err error) {
 	if pool != g.first && !trusts(pool, chain) {
 		return "", errors.New("the client certificate is no longer trusted")
 	}
-	return nameOf(chain[0]), nil
+	return chain[0].Subject.CommonName, nil
 }
 
 // trusts reports whether an authority of the pool has signed a client's certificate.
@@ -139,10 +139,4 @@ func trusts(pool *x509.CertPool, chain []*x509.Certificate) bool {
 	}
 	_, err := chain[0].Verify(x509.VerifyOptions{Roots: pool, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	return err == nil
-}
-
-// nameOf is the common name of a certificate, as much of it as is told.
-func nameOf(cert *x509.Certificate) string {
-	name := cert.Subject.CommonName
-	return strings.Clone(strings.ToValidUTF8(name[:min(len(name), maxName)], ""))
 }

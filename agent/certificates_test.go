@@ -62,6 +62,12 @@ func (a *authority) pool() *x509.CertPool {
 // that may be negative.
 func (a *authority) issue(t *testing.T, dir, name string, lasts time.Duration) (certFile, keyFile string) {
 	t.Helper()
+	return a.issueTo(t, dir, name, name, lasts)
+}
+
+// issueTo is issue with a common name of its own.
+func (a *authority) issueTo(t *testing.T, dir, file, name string, lasts time.Duration) (certFile, keyFile string) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -80,8 +86,8 @@ func (a *authority) issue(t *testing.T, dir, name string, lasts time.Duration) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	keyFile = writeFile(t, dir, name+".key", string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})))
-	certFile = writeFile(t, dir, name+".crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	keyFile = writeFile(t, dir, file+".key", string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})))
+	certFile = writeFile(t, dir, file+".crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	return certFile, keyFile
 }
 

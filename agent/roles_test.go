@@ -3,6 +3,7 @@ package agent_test
 import (
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -133,6 +134,74 @@ func TestAnOpenConnectionIsJudgedAnew(t *testing.T) {
 			t.Errorf("%s, want %d", res.Status, want)
 		}
 		swap(t, others.file, clients.file)
+	}
+}
+
+// What a line says of a certificate's name holds for the whole name, however long it is.
+func TestRolesOfALongName(t *testing.T) {
+	servers, clients := newAuthority(t, "servers"), newAuthority(t, "clients")
+	cert, key := servers.issue(t, t.TempDir(), "server", time.Hour)
+	long := strings.Repeat("ü", 40) // 80 bytes
+	for name, want := range map[string]int{long: 403, strings.Repeat("a", 60): 403, strings.Repeat("a", 64) + "b": 200} {
+		a := agenttest.Start(t, agenttest.Ports(1), agenttest.Config(func(cfg *agent.Config) {
+			cfg.ListenAuth, cfg.TLSCert, cfg.TLSKey, cfg.ClientCA = "127.0.0.1:0", cert, key, clients.file
+			cfg.TokenFile = writeFile(t, t.TempDir(), "tokens", "cn:"+long+":read\ncn:"+strings.Repeat("a", 60)+":read\ncn:"+strings.Repeat("a", 64)+":read\n")
+		}))
+		pair, err := tls.LoadX509KeyPair(clients.issueTo(t, t.TempDir(), "client", name, time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := tlsClient(&tls.Config{RootCAs: servers.pool(), Certificates: []tls.Certificate{pair}})
+		res, err := client.Post("https://"+a.Auth+"/mux/vms17-8/0/reset", "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("%s: %s, want %d", name, res.Status, want)
+		}
+	}
+}
+
+// A token that is added to a file which had only roles of certificates is asked for from then on.
+func TestATokenThatIsAddedIsAskedFor(t *testing.T) {
+	servers, clients, others := newAuthority(t, "servers"), newAuthority(t, "clients"), newAuthority(t, "others")
+	cert, key := servers.issue(t, t.TempDir(), "server", time.Hour)
+	dir, token := t.TempDir(), strings.Repeat("s", 32)
+	a := agenttest.Start(t, agenttest.Ports(1), agenttest.Config(func(cfg *agent.Config) {
+		cfg.ListenAuth, cfg.TLSCert, cfg.TLSKey, cfg.ClientCA = "127.0.0.1:0", cert, key, clients.file
+		cfg.TokenFile = writeFile(t, dir, "tokens", "cn:client:read\n")
+	}))
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
+		RootCAs: servers.pool(), Certificates: []tls.Certificate{clients.client(t, time.Hour)},
+	}}}
+	defer client.CloseIdleConnections()
+	ask := func(token string) (status int, said string) {
+		t.Helper()
+		res, err := client.Do(withToken(t, "https://"+a.Auth+"/mux/vms17-8/0", token))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, string(body)
+	}
+	if status, said := ask(""); status != 200 {
+		t.Errorf("without tokens in the file: %d %s", status, said)
+	}
+	writeFile(t, dir, "tokens", "cn:client:read\n"+token+"\n")
+	if status, said := ask(""); status != 401 || !strings.Contains(said, "wants a token") {
+		t.Errorf("with a token in the file, and none sent: %d %s", status, said)
+	}
+	if status, said := ask(token); status != 200 {
+		t.Errorf("with the token: %d %s", status, said)
+	}
+	swap(t, others.file, clients.file)
+	if status, said := ask(token); status != 401 || !strings.Contains(said, "the client certificate is no longer trusted") {
+		t.Errorf("with another authority: %d %s", status, said)
 	}
 }
 

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -96,11 +97,15 @@ func errForbidden(text string) error {
 	return &httpError{code: api.CodeForbidden, name: "Forbidden", text: text}
 }
 
-func errUnauthorized() error {
-	return &httpError{
-		code: api.CodeUnauthorized, name: "Unauthorized",
-		text: "This address wants a token: Authorization: Bearer <token>.",
+// ErrNoToken is why a request that has no valid token is not answered.
+var ErrNoToken = errors.New("no valid token")
+
+func errUnauthorized(why error) error {
+	text := "This address wants a token: Authorization: Bearer <token>."
+	if !errors.Is(why, ErrNoToken) {
+		text = fmt.Sprintf("Nobody is known to ask: %s.", why)
 	}
+	return &httpError{code: api.CodeUnauthorized, name: "Unauthorized", text: text, err: why}
 }
 
 func errRole(who Caller, role api.Roles) error {
@@ -119,30 +124,45 @@ type Caller struct {
 
 type callerKey struct{}
 
+// A known caller is one that Identify let in.
+type known struct {
+	Caller
+	still func() bool // whether it would be let in now
+}
+
 // caller returns who asks. Everybody may ask at the open address.
 func caller(r *http.Request) Caller {
-	if who, ok := r.Context().Value(callerKey{}).(Caller); ok {
-		return who
+	if who, ok := r.Context().Value(callerKey{}).(known); ok {
+		return who.Caller
 	}
 	return Caller{Roles: api.DefaultRoles}
 }
 
-// Identify returns a handler of the same API that answers those only whom it knows, and does for each what they may.
+// stillKnown reports whether who asked may still be answered, which matters to a request without an end.
+func stillKnown(r *http.Request) bool {
+	who, ok := r.Context().Value(callerKey{}).(known)
+	return !ok || who.still()
+}
+
+// Identify returns a handler of the same API that answers those only whom it knows, and does for each what they may. It asks
+// who it is for each request, and for a stream at each heartbeat.
 func (s *Server) Identify(who func(*http.Request) (Caller, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		known, err := who(r)
+		by, err := who(r)
 		switch {
 		case isPage(r.URL.Path): // it holds nothing, and asks for the token
 			err = nil
 		case err == nil:
-			r = r.WithContext(context.WithValue(r.Context(), callerKey{}, known))
+			asked := r
+			still := func() bool { _, err := who(asked); return err == nil }
+			r = r.WithContext(context.WithValue(r.Context(), callerKey{}, known{by, still}))
 		}
 		s.serve(w, r, func() error {
 			if err == nil {
 				return nil
 			}
 			w.Header().Set("WWW-Authenticate", `Bearer realm="mux-agent"`)
-			return errUnauthorized()
+			return errUnauthorized(err)
 		})
 	})
 }

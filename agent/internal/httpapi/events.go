@@ -84,7 +84,7 @@ func (s *Server) getEvents(w http.ResponseWriter, r *http.Request, e *engine.Eng
 			return nil
 		case <-news:
 		case <-alive.C:
-			if send([]byte(": alive\n\n")) != nil {
+			if !stillKnown(r) || send([]byte(": alive\n\n")) != nil {
 				return nil
 			}
 		}
