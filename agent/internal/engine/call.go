@@ -83,13 +83,14 @@ func (c *call) begin() bool {
 		c.end(nil)
 		return false
 	}
+	request := c.request // which the switch is to remember
 	if c.origin.Cause != API {
-		c.request = cur.request
+		request = cur.request
 	}
 	c.update = cable.Update{
-		Bridge: cur.Bridge, Want: cur.Ports.Program(c.state, c.request), Have: cur.program, Known: proper,
+		Bridge: cur.Bridge, Want: cur.Ports.Program(c.state, request), Have: cur.program, Known: proper,
 	}
-	c.next = cur.written(c.state, c.update.Want, c.request)
+	c.next = cur.written(c.state, c.update.Want, request)
 	if c.state.Active != cur.State.Active && c.origin.Cause == API {
 		c.next.Flaps++
 	}

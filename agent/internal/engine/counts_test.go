@@ -2,11 +2,14 @@ package engine_test
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/cable"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/simswitch"
 )
 
 func TestCountsTellWhoChangedWhat(t *testing.T) {
@@ -67,6 +70,40 @@ func TestTheTimeOfAChangeIsSplit(t *testing.T) {
 		}
 		if res := b.do(0, cable.Change{}); res.Queue != 0 || res.Switch != 0 {
 			t.Errorf("nothing to do: %v in the queue, %v for the switch", res.Queue, res.Switch)
+		}
+	})
+}
+
+// unreadable is a switch whose bridges are seen to have begun a new life before they can be read.
+type unreadable struct {
+	*simswitch.Switch
+	now atomic.Bool
+}
+
+func (u *unreadable) Read(ctx context.Context, bridge string) (cable.Sight, error) {
+	s, err := u.Switch.Read(ctx, bridge)
+	if u.now.Load() {
+		s.Err = errors.New("no answer")
+	}
+	return s, err
+}
+
+// A restart is counted once, however long the switch can't be read after it.
+func TestARestartIsCountedOnce(t *testing.T) {
+	var u unreadable
+	run(t, 1, func(sw *simswitch.Switch, cfg *engine.Config) {
+		u.Switch = sw
+		cfg.Switch = &u
+	}, func(b *bench) {
+		u.now.Store(true)
+		b.sw.Restart()
+		b.do(0, toggle)
+		time.Sleep(time.Minute)
+		u.now.Store(false)
+		time.Sleep(time.Minute)
+		b.wantMux(0, b.Snapshot(0).State, b.Snapshot(0).Flaps, "")
+		if got := b.Journal.Counts().Reconnects; got != 1 {
+			t.Errorf("%d bridges were found anew, want 1", got)
 		}
 	})
 }

@@ -3,11 +3,9 @@ package engine_test
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/engine"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/simswitch"
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+	"github.com/sonic-mux/terraform-provider-mux/internal/child"
 )
 
 const (
@@ -186,6 +185,19 @@ func TestARepeatIsKnownByWhatTheSwitchSays(t *testing.T) {
 			})
 		})
 	}
+	t.Run("of a request that is forgotten", func(t *testing.T) {
+		run(t, 1, nil, func(b *bench) {
+			drop := cable.Change{Drop: nic}
+			ask(b.Engine, "a", drop)
+			time.Sleep(engine.RememberRequests + time.Minute)
+			if err := b.Reload(t.Context()); err != nil { // which ends drops
+				t.Fatal(err)
+			}
+			if res := ask(b.Engine, "a", drop); res.Snapshot.State.Dropped != nic {
+				t.Errorf("a reload has brought a request back that was made long ago: %v", res.Snapshot.State)
+			}
+		})
+	})
 	t.Run("landed late", func(t *testing.T) {
 		run(t, 1, nil, func(b *bench) {
 			resume := b.sw.Stall()
@@ -351,7 +363,7 @@ func (s stuck) Handle(ctx context.Context, r slog.Record) error {
 
 // A log that takes nothing keeps no change waiting, and says what it missed when it goes on.
 func TestAStuckLogKeepsNobodyWaiting(t *testing.T) {
-	var text lockedBuilder
+	var text child.Output
 	var free chan struct{}
 	run(t, 2, func(_ *simswitch.Switch, cfg *engine.Config) {
 		free = make(chan struct{})
@@ -373,16 +385,3 @@ func TestAStuckLogKeepsNobodyWaiting(t *testing.T) {
 		t.Errorf("nothing is said of what the log missed:\n%.300s", got)
 	}
 }
-
-type lockedBuilder struct {
-	mu sync.Mutex
-	strings.Builder
-}
-
-func (b *lockedBuilder) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Builder.Write(p)
-}
-
-var _ io.Writer = (*lockedBuilder)(nil)

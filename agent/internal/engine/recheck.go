@@ -149,17 +149,19 @@ func (m *mux) act(s *cable.Sight) bool {
 	if m.engine.stopping.Err() != nil || cur.phase == retired {
 		return true
 	}
-	if cur.life != 0 && s.Life != 0 && s.Life != cur.life {
-		m.engine.Journal.countReconnect()
-	}
 	late := m.debt.unconfirmed
 	v := judge(cur, m.debt, s)
 	if v.retire {
 		m.engine.retire(m)
 		return true
 	}
+	if newLife(cur.life, v.next.life) {
+		m.engine.Journal.countReconnect()
+	}
 	m.debt = v.debt
-	m.done.add(v.request, time.Now().Add(-v.age))
+	if v.request != cur.request { // else it was known, and the flow may be younger than the request
+		m.done.add(v.request, time.Now().Add(-v.age))
+	}
 	by, took := Origin{Cause: v.cause}, time.Duration(0)
 	if v.landed {
 		by, took = late.origin, time.Since(late.started)

@@ -55,8 +55,7 @@ func judge(known *Snapshot, owed debt, s *cable.Sight) verdict {
 	next.Mux, next.Settings, next.life = s.Mux, s.Settings, s.Life
 	r := next.Read(s.Flows, s.Settings, known.State)
 
-	newLife := known.life != 0 && s.Life != 0 && s.Life != known.life
-	if s.Settings.RestoreWait && (newLife || known.phase == restoring) {
+	if s.Settings.RestoreWait && (newLife(known.life, s.Life) || known.phase == restoring) {
 		next.row = s.Row
 		return v.restoring(known)
 	}
@@ -81,7 +80,7 @@ func judge(known *Snapshot, owed debt, s *cable.Sight) verdict {
 	case repairTo != nil:
 	case s.Flushed || r.Unfinished:
 		repairTo = &r.State
-	case r.Normal, known.phase == restoring, renumbered(known, s) && !r.Proper && !remade(known, s), lostInRestart(known, s, newLife):
+	case r.Normal, known.phase == restoring, renumbered(known, s) && !r.Proper && !remade(known, s), lostInRestart(known, s):
 		repairTo = &known.State
 	}
 	if repairTo == nil || proper && r.State == *repairTo {
@@ -153,13 +152,16 @@ func remade(known *Snapshot, s *cable.Sight) bool {
 	return known.row != "" && s.Row != "" && s.Row != known.row
 }
 
+// newLife reports whether the switch, or the bridge, was started anew between two lives; see cable.Sight. 0 is not known.
+func newLife(from, to int64) bool { return from != 0 && to != 0 && from != to }
+
 // lostInRestart reports whether the flows went because the switch was restarted, or the bridge made anew. What stands there
 // decides: nothing, only what OVS does by itself, or only flows of ours from before.
-func lostInRestart(known *Snapshot, s *cable.Sight, newLife bool) bool {
+func lostInRestart(known *Snapshot, s *cable.Sight) bool {
 	if remade(known, s) {
 		return len(s.Flows) == 0
 	}
-	return newLife && !slices.ContainsFunc(s.Flows, func(e cable.Entry) bool {
+	return newLife(known.life, s.Life) && !slices.ContainsFunc(s.Flows, func(e cable.Entry) bool {
 		_, ours := e.Cookie.Kind()
 		return !ours
 	})
