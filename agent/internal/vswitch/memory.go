@@ -2,6 +2,7 @@ package vswitch
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -17,6 +18,10 @@ type memory struct {
 	built    bool      // it was there when all bridges were read first, or has stood still since it was made
 	prepared bool      // once; somebody may have undone it
 	again    time.Time // when it was prepared last after that
+	flushed  time.Time // when that was last over, at which its flows were removed
+	// preparing is closed when that is over; nil when nobody does it. The database may say by then that fail_mode is secure
+	// while the flows are still there.
+	preparing chan struct{}
 }
 
 // prepareAgain is the least time between two times that a bridge is prepared again: it removes all flows for a moment, and
@@ -37,6 +42,7 @@ func (s *Switch) store(looks ...look) {
 		now := memory{Sight: l.Sight, since: time.Now(), prepared: !l.unprepared}
 		if ok && last.Row == now.Row { // else it is another bridge of the same name
 			now.prepared, now.again, now.built = last.prepared || now.prepared, last.again, last.built
+			now.flushed, now.preparing = last.flushed, last.preparing
 		}
 		if ok && same(last.Sight, now.Sight) {
 			now.since = last.since
@@ -124,6 +130,11 @@ func (s *Switch) seenLast(bridge string) (memory, bool) {
 func (s *Switch) judge(sight cable.Sight) cable.Sight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.judged(sight)
+}
+
+// judged is judge, called with s.mu held.
+func (s *Switch) judged(sight cable.Sight) cable.Sight {
 	sight.Building = !sight.Gone && !s.last[sight.Bridge].built
 	if sight.Rejected != "" || sight.Gone {
 		return sight
@@ -152,31 +163,21 @@ func (s *Switch) settle() {
 }
 
 // prepare makes fail_mode secure on those bridges that need it and may get it. Open vSwitch removes all flows at that, so it is
-// done only where they were read; they are marked as flushed, and the side that they tell is noted in the same step.
-func (s *Switch) prepare(ctx context.Context, looks []look, may func(memory) bool) {
-	var bridges []ovsdb.Secured
-	var chosen []*look
-	for i := range looks {
-		l := &looks[i]
-		m, ok := s.seenLast(l.Bridge)
-		if !l.Unprepared || s.judge(l.Sight).Rejected != "" || l.Restoring() || !ok || !may(m) {
-			continue
-		}
-		note := ovsdb.Secured{Bridge: l.Bridge}
-		if r := l.Mux.Read(l.Flows, l.Settings, cable.State{}); r.SideKnown {
-			l.Remembered = r.State.Active.String()
-			note.ExternalIDs = map[string]string{rememberedKey: l.Remembered}
-		}
-		bridges, chosen = append(bridges, note), append(chosen, l)
+// done only where they were read; they are marked as flushed, and the side that they tell is noted in the same step. Flows that
+// were read before another reading had prepared the bridge are marked so too. An error says that ctx ended before that was
+// known; nothing was done then.
+func (s *Switch) prepare(ctx context.Context, looks []look) error {
+	over := make(chan struct{})
+	defer close(over)
+	chosen, notes, err := s.choose(ctx, looks, over)
+	if len(chosen) == 0 {
+		return err
 	}
-	if chosen == nil {
-		return
-	}
-	err := s.secure(ctx, bridges)
+	err = s.secure(ctx, notes)
 	if err != nil {
-		s.cfg.Log.Error("fail_mode could not be made secure", "bridges", len(bridges), "first", bridges[0].Bridge, "err", err)
+		s.cfg.Log.Error("fail_mode could not be made secure", "bridges", len(notes), "first", notes[0].Bridge, "err", err)
 	} else {
-		s.cfg.Log.Info("fail_mode is secure now", "bridges", len(bridges), "first", bridges[0].Bridge)
+		s.cfg.Log.Info("fail_mode is secure now", "bridges", len(notes), "first", notes[0].Bridge)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,12 +185,69 @@ func (s *Switch) prepare(ctx context.Context, looks []look, may func(memory) boo
 		l.Flushed, l.Unprepared = true, false // also after an error: it may have been done
 		l.Settings.Standalone = err != nil
 		m := s.last[l.Bridge]
+		if m.preparing != over {
+			continue // it went meanwhile, or is another bridge of the same name
+		}
 		if m.prepared {
 			m.again = time.Now()
 		}
-		m.prepared, m.Remembered, m.Settings = true, l.Remembered, l.Settings
+		m.prepared, m.Remembered, m.Settings, m.flushed, m.preparing = true, l.Remembered, l.Settings, time.Now(), nil
 		s.put(m)
 	}
+	return nil
+}
+
+// choose returns the looks whose bridges are to be prepared until over is closed, and what is to be noted on these bridges. It
+// waits for those that another reading prepares.
+func (s *Switch) choose(ctx context.Context, looks []look, over chan struct{}) (chosen []*look, notes []ovsdb.Secured, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for busy := s.preparing(looks); busy != nil; busy = s.preparing(looks) {
+		s.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			err = fmt.Errorf("waiting for fail_mode to be made secure: %w", context.Cause(ctx))
+		}
+		s.mu.Lock()
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	for i := range looks {
+		l := &looks[i]
+		m, ok := s.last[l.Bridge]
+		if !ok || l.Err != nil || s.judged(l.Sight).Rejected != "" {
+			continue
+		}
+		if m.flushed.After(l.Asked) {
+			l.Flushed, l.Unprepared = true, false
+			l.Settings.Standalone, l.Remembered = m.Settings.Standalone, m.Remembered
+			continue
+		}
+		if !l.Unprepared || l.Restoring() || !m.prepared && !m.built || !m.mayPrepareAgain() {
+			continue
+		}
+		note := ovsdb.Secured{Bridge: l.Bridge}
+		if r := l.Mux.Read(l.Flows, l.Settings, cable.State{}); r.SideKnown {
+			l.Remembered = r.State.Active.String()
+			note.ExternalIDs = map[string]string{rememberedKey: l.Remembered}
+		}
+		notes, chosen = append(notes, note), append(chosen, l)
+		m.preparing = over
+		s.last[l.Bridge] = m
+	}
+	return chosen, notes, nil
+}
+
+// preparing is closed when one of the bridges was prepared by another reading; nil when none is. It is called with s.mu held.
+func (s *Switch) preparing(looks []look) <-chan struct{} {
+	for i := range looks {
+		if busy := s.last[looks[i].Bridge].preparing; busy != nil {
+			return busy
+		}
+	}
+	return nil
 }
 
 // secure does not end with ctx, since what is under way flushes; but when the agent ends, which is when Watch does.

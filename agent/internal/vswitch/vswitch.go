@@ -113,10 +113,12 @@ func (s *Switch) Discover(ctx context.Context) ([]cable.Sight, error) {
 		return nil, err
 	}
 	s.store(looks...)
-	// It may have been done when it failed, and what was read be the last word on the sides; so it is told, as flushed.
-	s.prepare(ctx, looks, func(m memory) bool { return !m.prepared || m.mayPrepareAgain() })
 	s.forgetOthers(view)
 	s.settle()
+	// It may have been done when it failed, and what was read be the last word on the sides; so it is told, as flushed.
+	if err := s.prepare(ctx, looks); err != nil {
+		return nil, err
+	}
 	sights := make([]cable.Sight, len(looks))
 	for i := range looks {
 		sights[i] = s.judge(looks[i].Sight)
@@ -141,9 +143,9 @@ func (s *Switch) Read(ctx context.Context, bridge string) (cable.Sight, error) {
 	}
 	looks := []look{s.read(ctx, view.Bridges[0], view.RestoreWait, false)}
 	s.store(looks...)
-	s.prepare(ctx, looks, func(m memory) bool {
-		return m.prepared && m.mayPrepareAgain() || !m.prepared && m.built
-	})
+	if err := s.prepare(ctx, looks); err != nil {
+		return cable.Sight{}, err
+	}
 	return s.judge(looks[0].Sight), nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/switchtest"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch"
 	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch/ofctl"
+	"github.com/sonic-mux/terraform-provider-mux/agent/internal/vswitch/openflow"
 	"github.com/sonic-mux/terraform-provider-mux/internal/agentproc"
 	"github.com/sonic-mux/terraform-provider-mux/internal/cabletest"
 	"github.com/sonic-mux/terraform-provider-mux/internal/lack"
@@ -434,6 +436,76 @@ func TestReadPreparesOnceTheBridgeStoodStill(t *testing.T) {
 	o.Vsctl("del-fail-mode", m.Bridge)
 	if got, want := read(t, s, m.Bridge), []cable.Flow{{Action: cable.Normal}}; !got.Flushed || !slices.Equal(plain(got.Flows), want) {
 		t.Errorf("without fail_mode again: flushed %v, flows %v; want it prepared at once, and %v", got.Flushed, got.Flows, want)
+	}
+}
+
+// frozen is a Conn that tells, while it is frozen, what it told last.
+type frozen struct {
+	vswitch.Conn
+	now   atomic.Bool
+	flows []cable.Entry
+	ports []openflow.Port
+}
+
+func (f *frozen) Flows(ctx context.Context, bridge string) (flows []cable.Entry, err error) {
+	if !f.now.Load() {
+		f.flows, err = f.Conn.Flows(ctx, bridge)
+	}
+	return f.flows, err
+}
+
+func (f *frozen) Ports(ctx context.Context, bridge string, fresh bool) (ports []openflow.Port, err error) {
+	if !f.now.Load() {
+		f.ports, err = f.Conn.Ports(ctx, bridge, fresh)
+	}
+	return f.ports, err
+}
+
+// Who reads a bridge while another reading prepares it hears that what it read is flushed, although the database says already
+// that fail_mode is secure.
+func TestReadWhileTheBridgeIsPrepared(t *testing.T) {
+	t.Parallel()
+	o := ovstest.Start(t)
+	var conn frozen
+	s := newSwitch(t, o, func(cfg *vswitch.Config) {
+		conn.Conn = cfg.Conn
+		cfg.Conn = &conn
+	})
+	discover(t, s)
+	m := o.AddMuxes(vmSet, 1)[0]
+	o.SetTestbedFlows(m)
+	read(t, s, m.Bridge)
+	time.Sleep(1100 * time.Millisecond) // it stands still
+	conn.now.Store(true)
+	o.Vswitchd.Pause()
+	sights := make(chan cable.Sight, 2)
+	reading := func() {
+		sight, err := s.Read(t.Context(), m.Bridge)
+		if err != nil {
+			t.Error(err)
+		}
+		sights <- sight
+	}
+	go reading()
+	waitFor(t, "fail_mode is secure in the database", func() bool {
+		return strings.TrimSpace(o.Vsctl("--no-wait", "get-fail-mode", m.Bridge)) == "secure"
+	})
+	go reading()
+	select {
+	case sight := <-sights:
+		t.Errorf("a reading did not wait for the flush: flushed %v, %d flows", sight.Flushed, len(sight.Flows))
+		sights <- sight
+	case <-time.After(100 * time.Millisecond): // it can't end, but could if it did not wait
+	}
+	o.Vswitchd.Continue()
+	for range 2 {
+		if sight := wait.Receive(t, "a reading", sights); !sight.Flushed || sight.Unprepared || len(sight.Flows) != 2 {
+			t.Errorf("flushed %v, unprepared %v, %d flows; want the two flows that were flushed", sight.Flushed, sight.Unprepared, len(sight.Flows))
+		}
+	}
+	conn.now.Store(false)
+	if sight := read(t, s, m.Bridge); sight.Flushed || len(sight.Flows) != 0 {
+		t.Errorf("afterwards flushed %v, flows %v; want neither", sight.Flushed, sight.Flows)
 	}
 }
 
