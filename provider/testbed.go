@@ -111,20 +111,14 @@ func (e *mismatchError) stays() bool {
 
 // find reads all ports by one request, and the only one of ports by itself; the given ones that are not in the answer it asks
 // for one by one. With shared it may be the request of others who read at the same time, for a refresh. err is the failure to
-// read, then all is nil, or the agent's answer for the last of the missing ports. The answer must not be changed.
+// read, then all is nil and none of ports is known of; or it is the agent's answer for one of those that are missing, a rejected
+// one if there is any. all must not be changed.
 func (b testbed) find(ctx context.Context, ports []int, shared bool) (all map[int]api.Status, missing []int, err error) {
 	switch {
 	case shared:
 		all, err = b.agent.Shared(ctx, b.vmSet)
 	case len(ports) == 1: // not a thousand statuses for each of a thousand resources
-		s, err := b.agent.Status(ctx, b.vmSet, ports[0])
-		switch client.Code(err) {
-		case "":
-			return map[int]api.Status{ports[0]: s}, nil, nil
-		case api.CodeUnknownPort, api.CodeRejectedMux:
-			return map[int]api.Status{}, ports, err
-		}
-		return nil, ports, err
+		all = map[int]api.Status{}
 	default:
 		var muxes api.Muxes
 		muxes, err = b.agent.All(ctx, b.vmSet)
@@ -137,13 +131,19 @@ func (b testbed) find(ctx context.Context, ports []int, shared bool) (all map[in
 		if _, ok := all[port]; ok {
 			continue
 		}
-		s, serr := b.agent.Status(ctx, b.vmSet, port)
-		if serr != nil {
-			missing, err = append(missing, port), serr
-			continue
+		s, portErr := b.agent.Status(ctx, b.vmSet, port)
+		switch client.Code(portErr) {
+		case "":
+			all = maps.Clone(all) // it came up just now, and others have the answer as well
+			all[port] = s
+		case api.CodeUnknownPort, api.CodeRejectedMux:
+			missing = append(missing, port)
+			if client.Code(err) != api.CodeRejectedMux {
+				err = portErr
+			}
+		default:
+			return nil, ports, portErr
 		}
-		all = maps.Clone(all) // it came up just now, and others have the answer as well
-		all[port] = s
 	}
 	return all, missing, err
 }

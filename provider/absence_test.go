@@ -1,0 +1,96 @@
+package provider_test
+
+import (
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/api"
+)
+
+// held is a state or a configuration of mux_ports with ports on a side.
+func (p *plugin) held(vmSet, side string, indexes ...int) tftypes.Value {
+	p.t.Helper()
+	typ := p.port.AttributeTypes["ports"]
+	one := object(p.t, typ.(tftypes.Map).ElementType)
+	elements := map[string]tftypes.Value{}
+	for _, index := range indexes {
+		elements[strconv.Itoa(index)] = p.value(one, attrs{"active_side": side})
+	}
+	return p.value(p.port, attrs{"vm_set": vmSet, "ports": tftypes.NewValue(typ, elements)})
+}
+
+// Of two ports that are not in the answer, one is gone and the other doesn't answer: nothing is known of that one, so it stays.
+func TestPortThatDoesNotAnswerIsNotGone(t *testing.T) {
+	for _, silent := range []int{3, 4} {
+		t.Run("port "+strconv.Itoa(silent), func(t *testing.T) {
+			a := agenttest.Start(t)
+			a.RemoveBridge(3)
+			a.RemoveBridge(4)
+			p := newPluginFor(t, "mux_ports")
+			p.useFor(before(t, a, func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path == api.PortPath(a.VMSet, silent) {
+					w.WriteHeader(http.StatusGatewayTimeout)
+					return true
+				}
+				return false
+			}), a.VMSet)
+			s := resourceState{value: p.held(a.VMSet, "upper_tor", 2, 3, 4)}
+			after, words := p.read(s)
+			mustSay(t, words, "ERROR: A proxy answers in place of the agent", api.PortPath(a.VMSet, silent), "504")
+			if !after.value.Equal(s.value) {
+				t.Errorf("the state is %s", after.value)
+			}
+		})
+	}
+}
+
+// The failure of the first port is the whole story, which the breaker spares the second one: it must be told.
+func TestFailureOfTheFirstMissingPortIsTold(t *testing.T) {
+	a := agenttest.Start(t)
+	a.RemoveBridge(3)
+	a.RemoveBridge(4)
+	var asked atomic.Int32
+	p := newPluginFor(t, "mux_ports")
+	p.useFor(before(t, a, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == api.VMSetPath(a.VMSet) {
+			return false
+		}
+		asked.Add(1)
+		w.WriteHeader(http.StatusBadGateway)
+		return true
+	}), a.VMSet)
+	_, words := p.read(resourceState{value: p.held(a.VMSet, "upper_tor", 2, 3, 4)})
+	if asked.Load() == 0 {
+		t.Fatal("no port was asked for by itself")
+	}
+	mustSay(t, words, "ERROR: A proxy answers in place of the agent", api.PortPath(a.VMSet, 3), "502")
+}
+
+// One port is rejected when it is asked for and served a moment later; the other is gone. The last answer alone says too little.
+func TestRejectedPortBesideOneThatIsGone(t *testing.T) {
+	a := agenttest.Start(t)
+	a.RemoveBridge(3)
+	a.RemoveBridge(4)
+	p := newPluginFor(t, "mux_ports")
+	p.useFor(before(t, a, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != api.PortPath(a.VMSet, 3) {
+			return false
+		}
+		w.Header().Set(api.ErrorCodeHeader, api.CodeRejectedMux)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"err_msg":"it has two ports"}`))
+		return true
+	}), a.VMSet)
+	s := resourceState{value: p.held(a.VMSet, "upper_tor", 2, 3, 4)}
+	after, words := p.read(s)
+	mustSay(t, words, "ERROR: The bridge is not a usable mux", "it has two ports")
+	if !after.value.Equal(s.value) {
+		t.Errorf("the state is %s", after.value)
+	}
+}
