@@ -70,21 +70,29 @@ func ByPort(muxes api.Muxes) map[int]api.Status {
 	return ports
 }
 
-// setByPosts sets ports beside each other. Its error is that of one port, with the others that failed.
+// setByPosts sets ports beside each other.
 func (c *Client) setByPosts(ctx context.Context, vmSet string, want map[int]api.Desired) (map[int]api.Status, error) {
+	return beside(slices.Collect(maps.Keys(want)), func(port int) (api.Status, error) {
+		return c.setByPost(ctx, vmSet, port, want[port])
+	})
+}
+
+// beside calls all ports at once, so that none waits for the failure of another, and returns the status of those that did not
+// fail. The error is that of the first port that has its whole story, with the other failures in it.
+func beside(ports []int, call func(port int) (api.Status, error)) (map[int]api.Status, error) {
 	var (
 		wg     sync.WaitGroup
 		mu     sync.Mutex
 		got    = map[int]api.Status{}
-		failed = map[int]error{}
+		failed = map[int]*Error{}
 	)
-	for port, desired := range want {
+	for _, port := range ports {
 		wg.Go(func() {
-			s, err := c.setByPost(ctx, vmSet, port, desired)
+			s, err := call(port)
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
-				failed[port] = err
+			if e := (*Error)(nil); errors.As(err, &e) {
+				failed[port] = e
 				return
 			}
 			got[port] = s
@@ -94,16 +102,22 @@ func (c *Client) setByPosts(ctx context.Context, vmSet string, want map[int]api.
 	if len(failed) == 0 {
 		return got, nil
 	}
-	ports := slices.Sorted(maps.Keys(failed))
-	err := failed[ports[0]]
-	if e := (*Error)(nil); errors.As(err, &e) && len(want) > 1 {
-		e.MayHaveLanded = e.MayHaveLanded || len(got) > 0
-		e.Failed = map[string]api.Failure{}
-		for _, port := range ports[1:] {
-			e.Failed["port "+strconv.Itoa(port)] = api.Failure{Code: Code(failed[port]), ErrMsg: failed[port].Error()}
+	in := slices.Sorted(maps.Keys(failed))
+	tells := in[max(0, slices.IndexFunc(in, func(port int) bool { return !failed[port].Repeated }))]
+	e := failed[tells]
+	if len(ports) == 1 {
+		return got, e
+	}
+	e.MayHaveLanded = e.MayHaveLanded || len(got) > 0
+	others := map[string]api.Failure{}
+	for port, other := range failed {
+		e.MayHaveLanded = e.MayHaveLanded || other.MayHaveLanded
+		if port != tells {
+			others["port "+strconv.Itoa(port)] = api.Failure{Code: other.Code, ErrMsg: other.Error()}
 		}
 	}
-	return got, err
+	e.Failed = others
+	return got, e
 }
 
 func (c *Client) setByPost(ctx context.Context, vmSet string, port int, want api.Desired) (api.Status, error) {

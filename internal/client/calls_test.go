@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -195,4 +196,46 @@ func TestSetPortsPostsToEachWhereThereIsNoPatch(t *testing.T) {
 	if diff := cmp.Diff(good, got); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// Which of the ports comes first says nothing of the others: one of them may have landed, and one of them waited for the agent.
+func TestSetPortsByPostsTellsOfAll(t *testing.T) {
+	upper := api.UpperToR
+	want := map[int]api.Desired{3: {ActiveSide: &upper}, 4: {ActiveSide: &upper}}
+	noPatch := func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPatch {
+			refuse(405, "", "<MethodNotAllowed>")(w, r)
+			return true
+		}
+		return false
+	}
+	soon := func(c *client.Config) { c.MaxElapsed = 50 * time.Millisecond }
+	t.Run("a later port may have landed", func(t *testing.T) {
+		s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case noPatch(w, r):
+			case r.URL.Path == "/mux/vms17-8/3":
+				refuse(404, "", "Unknown bridge, vm_set=vms17-8")(w, r)
+			default:
+				panic(http.ErrAbortHandler) // the answer is lost
+			}
+		})
+		_, err := dial(t, s.URL, soon).SetPorts(t.Context(), "vms17-8", want)
+		if e := failure(t, err, api.CodeUnknownPort); !e.MayHaveLanded {
+			t.Errorf("the answer for port 4 is lost, but: %+v", e)
+		}
+	})
+	t.Run("a later port has the whole story", func(t *testing.T) {
+		s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if !noPatch(w, r) {
+				refuse(502, "", "bad gateway")(w, r)
+			}
+		})
+		for range 10 { // as the scheduler has it
+			_, err := dial(t, s.URL, soon).SetPorts(t.Context(), "vms17-8", want)
+			if e := failure(t, err, api.CodeInternal); e.Repeated || len(e.Failed) != 1 {
+				t.Fatalf("got %+v", e)
+			}
+		}
+	})
 }
