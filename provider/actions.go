@@ -66,12 +66,8 @@ func verbs() []verb {
 				_, err := agent.ResetAll(ctx, vmSet)
 				return err
 			}
-			for _, port := range ports {
-				if _, err := agent.Reset(ctx, vmSet, port); err != nil {
-					return err
-				}
-			}
-			return nil
+			_, err := agent.ResetPorts(ctx, vmSet, ports)
+			return err
 		},
 	}, {
 		name:        "clear_flap_counter",
@@ -208,7 +204,7 @@ func (a *verbAction) Invoke(ctx context.Context, req action.InvokeRequest, resp 
 // do does the action with the given ports, nil for all, or with none of them when one is not there. It returns the ports that
 // it is about, which are those that are not there where that is the failure.
 func (a *verbAction) do(ctx context.Context, t target, ports []int, sides []string) ([]int, error) {
-	if a.takes == takesNoPorts {
+	if a.call != nil && ports == nil {
 		return nil, a.call(ctx, t.agent, t.vmSet, nil)
 	}
 	now, missing, err := t.find(ctx, ports, false)

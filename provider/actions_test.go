@@ -139,6 +139,44 @@ func TestActionsThatFail(t *testing.T) {
 	mustSay(t, p.invoke("mux_toggle", attrs{}), "ERROR: The switch refused the change", "OFPFMFC_TABLE_FULL")
 }
 
+// A port that can't be reset keeps no other from it.
+func TestResetOfPortsOfWhichOneFails(t *testing.T) {
+	a := agenttest.Start(t, agenttest.Ports(3))
+	p := newPlugin(t)
+	p.use(a)
+	if _, err := dial(t, a).DropAll(t.Context(), a.VMSet, api.NIC); err != nil {
+		t.Fatal(err)
+	}
+	a.FailNext(0, "OFPFMFC_TABLE_FULL")
+	mustSay(t, p.invoke("mux_reset", attrs{"ports": portSet(0, 1, 2)}), "ERROR: The switch refused the change", a.URL+api.PortPath(a.VMSet, 0), "OFPFMFC_TABLE_FULL")
+	for port, dropped := range [][]string{{api.NIC}, nil, nil} {
+		if err := agentHas(t, a, port, api.UpperToR, 0, dropped...)(nil); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// An action on all ports of which the agent knows itself asks for nothing before.
+func TestActionsOnAllPortsAreOneRequest(t *testing.T) {
+	a := agenttest.Start(t, agenttest.Ports(3))
+	requests := make(chan string, 10)
+	p := newPlugin(t)
+	p.useFor(before(t, a, func(_ http.ResponseWriter, r *http.Request) bool {
+		requests <- r.Method + " " + r.URL.Path
+		return false
+	}), a.VMSet)
+	for action, path := range map[string]string{"mux_reset": "/reset", "mux_clear_flap_counter": "/clear_flap_counter", "mux_reload": "/reload"} {
+		p.invoke(action, attrs{})
+		var got []string
+		for len(requests) > 0 {
+			got = append(got, <-requests)
+		}
+		if want := "POST " + api.VMSetPath(a.VMSet) + path; len(got) != 1 || got[0] != want {
+			t.Errorf("%s has sent %q, want %q alone", action, got, want)
+		}
+	}
+}
+
 // The answer to a toggle is lost: the repeat must not toggle back.
 func TestToggleWhoseAnswerIsLost(t *testing.T) {
 	a := agenttest.Start(t)

@@ -179,6 +179,11 @@ func (c *Client) Reset(ctx context.Context, vmSet string, port int) (api.Status,
 	return c.status(ctx, request{method: http.MethodPost, path: api.PortPath(vmSet, port) + "/reset"})
 }
 
+// ResetPorts is Reset for some ports, all at once. On a failure it returns the status of those that were reset.
+func (c *Client) ResetPorts(ctx context.Context, vmSet string, ports []int) (map[int]api.Status, error) {
+	return beside(ports, func(port int) (api.Status, error) { return c.Reset(ctx, vmSet, port) })
+}
+
 // DropAll is Drop for every port of a vm_set.
 func (c *Client) DropAll(ctx context.Context, vmSet string, sides ...string) (api.Muxes, error) {
 	return c.muxes(ctx, sidesRequest(api.VMSetPath(vmSet)+"/drop", sides))

@@ -60,6 +60,14 @@ func TestCallsOnTheWire(t *testing.T) {
 			one,
 			seen{Method: "POST", Path: "/mux/vms17-8/3/reset"},
 		},
+		"ResetPorts": {
+			func(ctx context.Context, c *client.Client) (any, error) {
+				got, err := c.ResetPorts(ctx, "vms17-8", []int{3})
+				return any(got[3]), err
+			},
+			one,
+			seen{Method: "POST", Path: "/mux/vms17-8/3/reset"},
+		},
 		"DropAll": {
 			func(ctx context.Context, c *client.Client) (any, error) { return c.DropAll(ctx, "vms17-8", api.NIC) },
 			all,
