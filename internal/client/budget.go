@@ -30,6 +30,14 @@ func budgetOf(ctx context.Context) *budget {
 	return b
 }
 
+// wholeOf returns the time that an operation has for all its calls, 0 where its calls have their own.
+func wholeOf(ctx context.Context) time.Duration {
+	if b := budgetOf(ctx); b != nil {
+		return b.whole
+	}
+	return 0
+}
+
 // time returns how long a call with ctx may take, all its tries together, and when that ends.
 func (c *Client) time(ctx context.Context) (left time.Duration, end time.Time) {
 	if b := budgetOf(ctx); b != nil {

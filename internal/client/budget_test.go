@@ -109,6 +109,20 @@ func TestBudgetThatIsShorterThanMaxElapsed(t *testing.T) {
 	})
 }
 
+// What is told is the time of the whole operation, not what the first of its calls have left of it.
+func TestBudgetOfASharedReadIsTheWhole(t *testing.T) {
+	url, _ := upLater(t)
+	synctest.Test(t, func(t *testing.T) {
+		c := dial(t, url, budget(time.Minute), calm)
+		ctx := client.WithBudget(t.Context(), 3*time.Second)
+		time.Sleep(time.Second) // on other calls
+		_, err := c.Shared(ctx, "vms17-8")
+		if e := failure(t, err, api.CodeNotReady); e.Budget != 3*time.Second {
+			t.Errorf("the time of the operation is told as %s, want 3s", e.Budget)
+		}
+	})
+}
+
 // A glance gives up early, and leaves the waiting and the story to others.
 func TestGlance(t *testing.T) {
 	url, up := upLater(t)

@@ -76,7 +76,7 @@ func (c *Client) Shared(ctx context.Context, vmSet string) (map[int]api.Status, 
 		}
 		told := *e
 		if errors.Is(told.Stopped, errNoAnswer) { // by this call, which was the last one to wait
-			told.Stopped, told.Budget = nil, left
+			told.Stopped, told.Budget = nil, wholeOf(ctx)
 		}
 		told.Repeated = c.repeats(r) || told.Repeated
 		return nil, &told
@@ -127,10 +127,7 @@ func (c *Client) leftWaiting(ctx context.Context, vmSet string) error {
 		Err: errors.New("waiting for a read that others share"),
 	}
 	if ctx.Err() == nil {
-		e.Code, e.Err = CodeTimeout, c.spent(ctx)
-		if b := budgetOf(ctx); b != nil {
-			e.Budget = b.whole
-		}
+		e.Code, e.Err, e.Budget = CodeTimeout, c.spent(ctx), wholeOf(ctx)
 	}
 	return e
 }

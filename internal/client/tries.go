@@ -223,8 +223,8 @@ func (t *tries) failed(ctx context.Context, err error) error {
 		return e
 	}
 	spent := t.spent || !time.Now().Before(t.deadline)
-	if b := budgetOf(ctx); b != nil && spent {
-		e.Budget = b.whole
+	if spent {
+		e.Budget = wholeOf(ctx)
 	}
 	switch most := t.client.cfg.MaxElapsed; {
 	case !isDown(e):
