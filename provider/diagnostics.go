@@ -164,8 +164,10 @@ func upperFirst(s string) string {
 	return string(unicode.ToUpper(r)) + s[size:]
 }
 
-// portsOf names ports: "port 3 of vms17-8", "ports 0-11, 14 of vms17-8", and "all ports of vms17-8" for none.
+// portsOf names ports: "port 3 of vms17-8", "ports 0-11, 14 of vms17-8", and "all ports of vms17-8" for none. The vm_set may be
+// an agent's word.
 func portsOf(vmSet string, ports []int) string {
+	vmSet = api.Printable(vmSet)
 	switch len(ports) {
 	case 0:
 		return "all ports of " + vmSet

@@ -33,7 +33,8 @@ func heals(s api.Status) bool {
 }
 
 // complaint says what should be known of a port beside its side and its requested drops, "" for nothing. A service that has
-// no conditions says at most that a port is unhealthy; drops, which explain that, are then no complaint.
+// no conditions says at most that a port is unhealthy; drops, which explain that, are then no complaint. The words can be
+// printed.
 func complaint(s api.Status) string {
 	var words []string
 	for _, c := range s.Conditions {
@@ -45,9 +46,9 @@ func complaint(s api.Status) string {
 	}
 	switch {
 	case words != nil:
-		return strings.Join(words, "; ")
+		return api.Printable(strings.Join(words, "; "))
 	case s.Reason != "":
-		return s.Reason
+		return api.Printable(s.Reason)
 	case !s.Healthy && len(droppedSides(s)) == 0:
 		return "unhealthy, and the service doesn't say why"
 	}

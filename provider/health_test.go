@@ -198,3 +198,100 @@ func TestPortThatStaysUnhealthy(t *testing.T) {
 		mustNotSay(t, out, "linkmgrd", "bug")
 	})
 }
+
+const (
+	escape    = "\x1b[2J\u202e" // clears a terminal, and turns text around
+	harmless  = "\ufffd[2J\ufffd"
+	foreigner = "no" + escape + "\nrm -rf"
+	cleaned   = "no" + harmless + " rm -rf"
+)
+
+// What an agent says in an answer of 200 reaches a terminal as well, in warnings and in errors.
+func TestWordsOfAnAgentArePrintable(t *testing.T) {
+	a := agenttest.Start(t)
+	condition := func(s *api.Status) {
+		if s.PortIndex == 3 {
+			s.Healthy, s.Conditions = false, []api.Condition{{Code: api.ConditionPortBlocked, Reason: foreigner, Cure: foreigner}}
+		}
+	}
+	reason := func(s *api.Status) {
+		if s.PortIndex == 3 {
+			s.Healthy, s.Reason, s.Conditions = false, foreigner, nil
+		}
+	}
+	unmended := func(s *api.Status) {
+		condition(s)
+		s.ActiveSide = api.UpperToR
+	}
+	overview := func(vmSet string, v api.VMSet) string {
+		return before(t, a, func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != api.PathOverview {
+				return false
+			}
+			writeJSON(t, w, api.Overview{VMSets: map[string]api.VMSet{vmSet: v}})
+			return true
+		})
+	}
+	rejected := []api.Rejected{{Bridge: foreigner + "-77", PortIndex: 77, Reason: foreigner}}
+	for name, tc := range map[string]struct {
+		endpoint string
+		port     int // 77 is not there
+		does     func(*plugin, resourceState) string
+		says     string
+	}{
+		"a condition":          {telling(t, a, condition), 3, reads, "WARNING: Ports of vms17-8"},
+		"a reason":             {telling(t, a, reason), 3, reads, "WARNING: Ports of vms17-8"},
+		"a port that differs":  {telling(t, a, unmended), 3, sets, "ERROR: The port did not stay"},
+		"a rejected bridge":    {overview(a.VMSet, api.VMSet{Ready: true, Rejected: rejected}), 77, reads, "ERROR: The bridge is not a usable mux"},
+		"a vm_set that waits":  {overview(a.VMSet, api.VMSet{Reason: foreigner}), 77, reads, "ERROR: The agent is not ready"},
+		"the name of a vm_set": {overview(foreigner, api.VMSet{}), 77, reads, "ERROR: The agent serves another vm_set"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlugin(t)
+			p.useFor(tc.endpoint, a.VMSet)
+			words := tc.does(p, resourceState{value: p.value(p.port, attrs{"vm_set": a.VMSet, "port_index": tc.port, "active_side": "upper_tor"})})
+			mustSay(t, words, tc.says, cleaned)
+			if strings.ContainsAny(words, escape[:1]+"\u202e") {
+				t.Errorf("a terminal would act on %q", words)
+			}
+		})
+	}
+}
+
+// The names of vm_sets that a query finds are an agent's words too.
+func TestNamesThatAQueryFindsArePrintable(t *testing.T) {
+	a := agenttest.Start(t, agenttest.Ports(3))
+	for name, served := range map[string]bool{"found": true, "not found": false} {
+		t.Run(name, func(t *testing.T) {
+			p := newPluginFor(t, "mux_ports")
+			p.useFor(before(t, a, func(w http.ResponseWriter, r *http.Request) bool {
+				switch {
+				case r.URL.Path == api.PathOverview:
+					writeJSON(t, w, api.Overview{VMSets: map[string]api.VMSet{foreigner: {Ready: true}}})
+					return true
+				case served:
+					r.URL.Path, r.URL.RawPath = api.VMSetPath(a.VMSet), ""
+				}
+				return false
+			}), a.VMSet)
+			for _, r := range p.list(attrs{}, false, 100) {
+				words := r.DisplayName + said(r.Diagnostics)
+				mustSay(t, words, cleaned)
+				if strings.ContainsAny(words, escape[:1]+"\u202e") {
+					t.Errorf("a terminal would act on %q", words)
+				}
+			}
+		})
+	}
+}
+
+func reads(p *plugin, s resourceState) string {
+	_, words := p.read(s)
+	return words
+}
+
+// sets asks for the lower ToR.
+func sets(p *plugin, s resourceState) string {
+	_, words := p.apply(s, p.with(s.value, "active_side", "lower_tor"))
+	return words
+}

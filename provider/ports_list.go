@@ -91,7 +91,7 @@ func (t target) listed(ctx context.Context, req list.ListRequest) list.ListResul
 		return result
 	}
 	ports := client.ByPort(all)
-	result.DisplayName = "Ports " + ranges(slices.Collect(maps.Keys(ports))) + " of " + t.vmSet
+	result.DisplayName = api.Printable("Ports " + ranges(slices.Collect(maps.Keys(ports))) + " of " + t.vmSet)
 	h := t.holding(ports)
 	result.Diagnostics.Append(portsShape{}.identify(ctx, result.Identity, h)...)
 	if req.IncludeResource {

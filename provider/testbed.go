@@ -174,13 +174,13 @@ func (b testbed) judgeAbsence(ctx context.Context, ports []int, asked string, er
 	if !ok {
 		p.title = "The agent serves another vm_set"
 		p.detail = fmt.Sprintf("The agent at %s does not serve %s; it serves %s.\n\n%s",
-			b.agent.Endpoint(), b.vmSet, strings.Join(slices.Sorted(maps.Keys(overview.VMSets)), ", "), p.detail)
+			b.agent.Endpoint(), b.vmSet, api.Printable(strings.Join(slices.Sorted(maps.Keys(overview.VMSets)), ", ")), p.detail)
 		return false, p
 	}
 	var rejected []string
 	for _, r := range served.Rejected {
 		if slices.Contains(ports, r.PortIndex) {
-			rejected = append(rejected, fmt.Sprintf("The agent rejects bridge %s of %s: %s.", r.Bridge, portRef{b.vmSet, r.PortIndex}, r.Reason))
+			rejected = append(rejected, api.Printable(fmt.Sprintf("The agent rejects bridge %s of %s: %s.", r.Bridge, portRef{b.vmSet, r.PortIndex}, r.Reason)))
 		}
 	}
 	if rejected != nil {
@@ -188,7 +188,8 @@ func (b testbed) judgeAbsence(ctx context.Context, ports []int, asked string, er
 		return false, p
 	}
 	if !served.Ready {
-		return false, problem{title: "The agent is not ready", detail: fmt.Sprintf("The agent has not read %s yet: %s.\n\n%s", b.vmSet, served.Reason, p.detail)}
+		p.title, p.detail = "The agent is not ready", api.Printable(fmt.Sprintf("The agent has not read %s yet: %s.", b.vmSet, served.Reason))+"\n\n"+p.detail
+		return false, p
 	}
 	return code == api.CodeUnknownPort, p
 }

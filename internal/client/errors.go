@@ -76,7 +76,8 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// makePrintable is the one place where words of others lose what a terminal would act on, before anybody prints them.
+// makePrintable is the one place where a failure's words of others lose what a terminal would act on, before anybody prints
+// them. Answers of 200 are handed on as they are.
 func (e *Error) makePrintable() {
 	e.ErrMsg, e.Code = api.Printable(e.ErrMsg), api.Printable(e.Code)
 	if e.Failed == nil {
