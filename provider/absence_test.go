@@ -12,7 +12,7 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 )
 
-// held is a state or a configuration of mux_ports with ports on a side.
+// held is a state or a configuration of mux_ports with ports on a side, to be restored.
 func (p *plugin) held(vmSet, side string, indexes ...int) tftypes.Value {
 	p.t.Helper()
 	typ := p.port.AttributeTypes["ports"]
@@ -21,7 +21,7 @@ func (p *plugin) held(vmSet, side string, indexes ...int) tftypes.Value {
 	for _, index := range indexes {
 		elements[strconv.Itoa(index)] = p.value(one, attrs{"active_side": side})
 	}
-	return p.value(p.port, attrs{"vm_set": vmSet, "ports": tftypes.NewValue(typ, elements)})
+	return p.value(p.port, attrs{"vm_set": vmSet, "ports": tftypes.NewValue(typ, elements), "on_destroy": "restore"})
 }
 
 // Of two ports that are not in the answer, one is gone and the other doesn't answer: nothing is known of that one, so it stays.

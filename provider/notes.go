@@ -28,6 +28,8 @@ type note struct {
 	Heals bool `json:"heals,omitempty"`
 	// Unset is true while the state shows what the port should be since it could not be set.
 	Unset bool `json:"unset,omitempty"`
+	// Unsure is true while nobody knows whether the last write has changed the port, so that the next read has to look.
+	Unsure bool `json:"unsure,omitempty"`
 	// Applied is what was written last, where a read has since found the port otherwise.
 	Applied *original `json:"applied,omitempty"`
 }

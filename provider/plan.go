@@ -81,9 +81,12 @@ func (k *keeper) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest,
 	}
 }
 
-// lastKnown returns what a port of the state was last known to be. What a read has shown of a port that is left alone from now
-// on is not to be put right.
+// lastKnown returns what a port of the state was last known to be, nothing where that is not known. What a read has shown of a
+// port that is left alone from now on is not to be put right.
 func (m *meta) lastKnown(s portSettings, n note, plan managed) portSettings {
+	if n.Unset {
+		return portSettings{}
+	}
 	if n.Applied != nil && m.ignoresDrift(plan.DriftPolicy) {
 		return n.Applied.settings()
 	}

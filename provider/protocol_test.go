@@ -51,13 +51,18 @@ func newPluginFor(t *testing.T, typeName string) *plugin {
 		t.Fatal(err)
 	}
 	schemas := must(server.GetProviderSchema(t.Context(), &tfprotov6.GetProviderSchemaRequest{}))(t)
-	identities := must(server.GetResourceIdentitySchemas(t.Context(), &tfprotov6.GetResourceIdentitySchemasRequest{}))(t)
-	return &plugin{
-		t: t, server: server, schemas: schemas, typeName: typeName,
-		config:   object(t, schemas.Provider.ValueType()),
-		port:     object(t, schemas.ResourceSchemas[typeName].ValueType()),
-		identity: object(t, identities.IdentitySchemas[typeName].ValueType()),
-	}
+	return (&plugin{t: t, server: server, schemas: schemas, config: object(t, schemas.Provider.ValueType())}).as(typeName)
+}
+
+// as is the same process of the provider for another resource.
+func (p *plugin) as(typeName string) *plugin {
+	p.t.Helper()
+	identities := must(p.server.GetResourceIdentitySchemas(p.t.Context(), &tfprotov6.GetResourceIdentitySchemasRequest{}))(p.t)
+	other := *p
+	other.typeName = typeName
+	other.port = object(p.t, p.schemas.ResourceSchemas[typeName].ValueType())
+	other.identity = object(p.t, identities.IdentitySchemas[typeName].ValueType())
+	return &other
 }
 
 func object(t *testing.T, v tftypes.Type) tftypes.Object {

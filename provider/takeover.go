@@ -103,9 +103,7 @@ func (k *keeper) Create(ctx context.Context, req resource.CreateRequest, resp *r
 	plan.creation = false
 	plan.original, plan.healthy = map[int]types.Object{}, map[int]types.Bool{}
 	for port := range plan.ports {
-		if o, ok := taken.original[port]; ok {
-			plan.original[port] = o.settings().object()
-		} else if o, ok := taken.handed[port]; ok {
+		if o, ok := taken.of(port); ok {
 			plan.original[port] = o.settings().object()
 		}
 		if now, ok := done.now[port]; ok {
@@ -195,16 +193,18 @@ func (h *holding) refresh(port int, now api.Status, n note, corrects bool) note 
 	case h.imported:
 		h.ports[port] = found(now)
 		n.Imported = true
-	case corrects || n.Unset:
+	case corrects || n.Unset || n.Unsure:
 		is := was.observed(now)
 		switch {
+		case n.Unset || n.Unsure:
+			n.Applied = nil // and nobody has left the port alone
 		case is.equal(was):
-		case n.Applied == nil && !n.Unset:
+		case n.Applied == nil:
 			n.Applied = appliedOf(was)
-		case n.Applied != nil && is.equal(n.Applied.settings()):
+		case is.equal(n.Applied.settings()):
 			n.Applied = nil
 		}
-		h.ports[port], n.Unset = is, false
+		h.ports[port], n.Unset, n.Unsure = is, false, false
 	}
 	return n
 }
@@ -287,12 +287,25 @@ func (k *keeper) Update(ctx context.Context, req resource.UpdateRequest, resp *r
 
 	failed := append(taken.missing, done.failed...)
 	for port, s := range plan.ports {
-		if slices.Contains(failed, port) {
+		n := notes[port]
+		_, held := state.ports[port]
+		_, handed := taken.handed[port]
+		o, known := taken.of(port)
+		switch {
+		case !slices.Contains(failed, port):
+		case held:
+			n.Unsure = n.Unsure || done.unsure
+			notes[port] = n
+			continue
+		case known && (done.unsure || handed): // nobody else knows how it was
+			state.ports[port], state.original[port], notes[port] = s, o.settings().object(), note{Unset: true}
+			continue
+		default:
+			bed.run.giveUp(bed.at(port), nil)
 			continue
 		}
-		n := notes[port]
-		if _, ok := state.ports[port]; !ok {
-			state.original[port] = taken.original[port].settings().object()
+		if !held {
+			state.original[port] = o.settings().object()
 		} else if !plan.original[port].IsNull() {
 			state.original[port] = plan.original[port]
 		}
@@ -305,14 +318,8 @@ func (k *keeper) Update(ctx context.Context, req resource.UpdateRequest, resp *r
 		n.Imported = n.Imported && config.ports[port].Dropped.IsNull()
 		notes[port] = n
 	}
-	kept, diags := bed.drop(ctx, removed, &state, plan.restores())
+	_, diags = bed.drop(ctx, removed, &state, notes, plan.restores())
 	resp.Diagnostics.Append(diags...)
-	for _, port := range removed {
-		if !slices.Contains(kept, port) {
-			state.forget(port)
-			delete(notes, port)
-		}
-	}
 	if !resp.Diagnostics.HasError() {
 		state.managed = plan.managed
 	}
@@ -325,7 +332,7 @@ func (k *keeper) Update(ctx context.Context, req resource.UpdateRequest, resp *r
 func (k *keeper) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
 	state, diags := k.decode(ctx, req.State)
 	resp.Diagnostics.Append(diags...)
-	_, old, diags := loadNotes(ctx, req.Private)
+	notes, old, diags := loadNotes(ctx, req.Private)
 	resp.Diagnostics.Append(diags...)
 	if resp.Diagnostics.HasError() {
 		return
@@ -343,14 +350,10 @@ func (k *keeper) Delete(ctx context.Context, req resource.DeleteRequest, resp *r
 
 	state.remember(old)
 	ports := slices.Sorted(maps.Keys(state.ports))
-	kept, diags := bed.drop(ctx, ports, &state, state.restores())
+	kept, diags := bed.drop(ctx, ports, &state, notes, state.restores())
 	resp.Diagnostics.Append(diags...)
-	for _, port := range ports {
-		if !slices.Contains(kept, port) {
-			state.forget(port)
-		}
-	}
 	if len(kept) > 0 {
+		resp.Diagnostics.Append(saveNotes(ctx, resp.Private, notes)...)
 		resp.Diagnostics.Append(k.encode(ctx, &resp.State, state)...)
 	}
 }
@@ -370,6 +373,14 @@ type taken struct {
 	missing  []int
 	problems []problem
 	warnings diag.Diagnostics
+}
+
+// of returns how a port was, as far as that is known.
+func (t taken) of(port int) (o original, known bool) {
+	if o, known = t.original[port]; !known {
+		o, known = t.handed[port]
+	}
+	return o, known
 }
 
 // take finds out how ports are before they are first written to. A port that another resource gave up in this run has the
@@ -443,9 +454,17 @@ func (b testbed) write(ctx context.Context, doing string, want map[int]api.Desir
 	return w
 }
 
-// drop gives ports up: it leaves them as they are, or puts them back as they were found. It returns those that it could not
-// put back, with an error.
-func (b testbed) drop(ctx context.Context, ports []int, h *holding, restores bool) (kept []int, diags diag.Diagnostics) {
+// drop gives ports up: it leaves them as they are, or puts them back as they were found, and the holding and the notes forget
+// them. It returns those that it could not put back, which stay, with an error.
+func (b testbed) drop(ctx context.Context, ports []int, h *holding, notes map[int]note, restores bool) (kept []int, diags diag.Diagnostics) {
+	defer func() {
+		for _, port := range ports {
+			if !slices.Contains(kept, port) {
+				h.forget(port)
+				delete(notes, port)
+			}
+		}
+	}()
 	originals, diags := h.originals(ctx)
 	was := map[int]original{}
 	var unknown, replaced []int
@@ -475,8 +494,14 @@ func (b testbed) drop(ctx context.Context, ports []int, h *holding, restores boo
 	if len(was) == 0 {
 		return nil, diags
 	}
-	kept, p := b.restore(ctx, was)
-	if len(kept) > 0 {
+	w := b.restore(ctx, was)
+	for _, port := range w.failed {
+		n := notes[port]
+		n.Unsure = n.Unsure || w.unsure
+		notes[port] = n
+	}
+	if kept = w.failed; len(kept) > 0 {
+		p := w.problems[0]
 		if p.detail != "" { // else another error tells it
 			p.detail += "\n\nThe state still holds " + portsOf(b.vmSet, kept) + ", and the next apply tries again. Without the agent, one of these ends it:\n" + waysOut +
 				"\n\nThis is how it was before:" + byHand(kept, was)
@@ -505,25 +530,28 @@ func nothingToRestore(vmSet string, ports []int) diag.Diagnostic {
 		"Destroying the resource leaves it as it is, in spite of on_destroy = \"restore\".")
 }
 
-// restore puts ports back as they were, and returns those where it could not, with the reason. Ports that are gone are no
-// failure, and keep no other from being put back.
-func (b testbed) restore(ctx context.Context, was map[int]original) (kept []int, p problem) {
+// restore puts ports back as they were. Those where it can't have one problem together. Ports that are gone are no failure, and
+// keep no other from being put back.
+func (b testbed) restore(ctx context.Context, was map[int]original) written {
 	want := map[int]api.Desired{}
 	for port, o := range was {
 		want[port] = o.settings().desired()
 	}
 	w := b.write(ctx, "restoring", want, nil)
 	if len(w.failed) == 0 {
-		return nil, p
+		return w
 	}
-	p = w.problems[0]
+	p := w.problems[0]
 	if p.code != api.CodeUnknownPort && p.code != api.CodeRejectedMux {
-		return w.failed, restoring(p)
+		w.problems = []problem{restoring(p)}
+		return w
 	}
 	all, missing, err := b.find(ctx, w.failed, false)
 	if all == nil {
-		return w.failed, restoring(b.cannotReach(ctx, missing, "reading", err))
+		w.problems = []problem{restoring(b.cannotReach(ctx, missing, "reading", err))}
+		return w
 	}
+	var kept []int
 	left := map[int]api.Desired{}
 	for _, port := range w.failed {
 		if _, ok := all[port]; ok {
@@ -535,13 +563,11 @@ func (b testbed) restore(ctx context.Context, was map[int]original) (kept []int,
 			kept, p = missing, why
 		}
 	}
-	if again := b.write(ctx, "restoring", left, nil); len(again.failed) > 0 {
+	again := b.write(ctx, "restoring", left, nil)
+	if len(again.failed) > 0 {
 		kept, p = append(kept, again.failed...), again.problems[0]
 	}
-	if len(kept) == 0 {
-		return nil, p
-	}
-	return kept, restoring(p)
+	return written{failed: kept, unsure: again.unsure, problems: []problem{restoring(p)}}
 }
 
 // restoring says of a failure that it kept ports from being restored.
