@@ -29,11 +29,12 @@ func (k *keeper) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest,
 	if exists {
 		state, diags = k.decode(ctx, req.State)
 		resp.Diagnostics.Append(diags...)
+		state.remember(old) // as the apply will
 	}
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	resp.Diagnostics.Append(k.meta.complete(&plan.managed, config.managed, state.managed, exists)...)
+	resp.Diagnostics.Append(k.meta.complete(&plan.managed, config.managed, state.managed)...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -71,7 +72,6 @@ func (k *keeper) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest,
 	}
 	resp.Diagnostics.Append(k.encode(ctx, &resp.Plan, plan)...)
 	if exists && plan.restores() && !state.restores() {
-		state.remember(old)
 		if unknown := state.withoutOriginal(); len(unknown) > 0 {
 			resp.Diagnostics.Append(nothingToRestore(state.VMSet.ValueString(), unknown))
 		}
@@ -127,12 +127,12 @@ func (k *keeper) missing(ctx context.Context, plan holding, ports []int) diag.Di
 		bed.vmSet, indexes(absent), ranges(slices.Collect(maps.Keys(all)))))}
 }
 
-// complete checks that a resource has an agent and fills in its vm_set.
-func (m *meta) complete(plan *managed, config, state managed, exists bool) diag.Diagnostics {
+// complete checks that a resource has an agent and fills in its vm_set. The state is empty for one that is new.
+func (m *meta) complete(plan *managed, config, state managed) diag.Diagnostics {
 	_, diags := m.agent(plan.Endpoint)
 	if config.VMSet.IsNull() {
 		plan.VMSet = m.vmSet
-		if plan.VMSet.IsUnknown() && exists {
+		if plan.VMSet.IsUnknown() && !state.VMSet.IsNull() {
 			plan.VMSet = state.VMSet // most likely it stays; when it does not, the next plan says so
 		}
 	}

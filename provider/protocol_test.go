@@ -107,6 +107,16 @@ func (p *plugin) value(typ tftypes.Object, set attrs) tftypes.Value {
 	return tftypes.NewValue(typ, values)
 }
 
+// attribute is one of a state.
+func (p *plugin) attribute(s tftypes.Value, name string) tftypes.Value {
+	p.t.Helper()
+	values := map[string]tftypes.Value{}
+	if err := s.As(&values); err != nil {
+		p.t.Fatal(err)
+	}
+	return values[name]
+}
+
 // with is a state with another value of an attribute.
 func (p *plugin) with(s tftypes.Value, name string, value any) tftypes.Value {
 	p.t.Helper()

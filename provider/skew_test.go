@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sonic-mux/terraform-provider-mux/agent/agenttest"
+	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 )
 
 // refs010 name version 0.1.0 in the repository: its tag, or its last commit where the clone has no tags.
@@ -157,5 +158,24 @@ func TestStateWrittenBy010(t *testing.T) {
 			mustNotSay(t, w.planned(), "Warning")
 			isBack(t, a, w.destroy())
 		}
+	})
+}
+
+// And without a refresh the plan says what the apply does, which terraform checks.
+func TestStateWrittenBy010IsChangedWithoutARefresh(t *testing.T) {
+	either(t, func(t *testing.T, resource func(...string) string, _ string) {
+		old := release010(t)
+		a := agenttest.Start(t)
+		was(t, a)
+		w := newWorkspaceBy(t, old.provider, settings(a)+resource(restore))
+		w.apply()
+		w.env = newWorkspace(t, "").env
+		w.write(strings.ReplaceAll(settings(a)+resource(restore), "lower_tor", "upper_tor"))
+		w.apply("-refresh=false")
+		if err := agentHas(t, a, 3, "upper_tor", 2, api.UpperToR)(nil); err != nil {
+			t.Error(err)
+		}
+		w.planned()
+		isBack(t, a, w.destroy())
 	})
 }

@@ -200,6 +200,42 @@ func TestStateOf010(t *testing.T) {
 	}
 }
 
+// The plan takes the original from the private state as the apply does, also where nothing could be read.
+func TestPlanOfStateOf010(t *testing.T) {
+	const originals = `{"3":{"active_side":"upper_tor","dropped":["upper_tor"]}}`
+	unknown := tftypes.NewValue(tftypes.String, tftypes.UnknownValue)
+	for name, endpointLater := range map[string]bool{"not refreshed": false, "endpoint not known yet": true} {
+		t.Run(name, func(t *testing.T) {
+			a := agenttest.Start(t)
+			p := newPlugin(t)
+			s := resourceState{
+				p.value(p.port, attrs{"vm_set": a.VMSet, "port_index": 3, "active_side": "lower_tor"}), old010(t, "originals", originals),
+			}
+			p.use(a)
+			if endpointLater {
+				p.quiet(p.configure(attrs{"vm_set": a.VMSet, "endpoint": unknown}, false).Diagnostics)
+				var words string
+				if s, words = p.read(s); words != "" {
+					t.Fatal(words)
+				}
+			}
+			config := p.with(s.value, "active_side", "upper_tor")
+			plan := p.plan(s, config)
+			p.quiet(plan.Diagnostics)
+			planned := p.attribute(p.unpack(p.port, plan.PlannedState), "original")
+			p.use(a)
+			after, words := p.apply(s, config)
+			if words != "" {
+				t.Fatal(words)
+			}
+			was := p.value(object(t, p.port.AttributeTypes["original"]), attrs{"active_side": "upper_tor", "dropped": []string{"upper_tor"}})
+			if applied := p.attribute(after.value, "original"); !planned.Equal(was) || !applied.Equal(was) {
+				t.Errorf("the original is planned as %s, and is then %s", planned, applied)
+			}
+		})
+	}
+}
+
 // What an import found of drops stays undecided over the upgrade.
 func TestImportOf010(t *testing.T) {
 	a := agenttest.Start(t)
