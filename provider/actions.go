@@ -108,7 +108,7 @@ const (
 // verbAction makes an action of a verb.
 type verbAction struct {
 	verb
-	meta *meta
+	configuredAction
 }
 
 func newActions() []func() action.Action {
@@ -121,10 +121,6 @@ func newActions() []func() action.Action {
 
 func (a *verbAction) Metadata(_ context.Context, req action.MetadataRequest, resp *action.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_" + a.name
-}
-
-func (a *verbAction) Configure(_ context.Context, req action.ConfigureRequest, resp *action.ConfigureResponse) {
-	a.meta = metaOf(req.ProviderData, &resp.Diagnostics)
 }
 
 func (a *verbAction) Schema(_ context.Context, _ action.SchemaRequest, resp *action.SchemaResponse) {

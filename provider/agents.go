@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -68,18 +67,6 @@ func (m *meta) normal(own types.String) types.String {
 		return types.StringValue(endpoint)
 	}
 	return own
-}
-
-// metaOf returns what Configure of the provider made; nil before that, as in validate.
-func metaOf(data any, diags *diag.Diagnostics) *meta {
-	if data == nil {
-		return nil
-	}
-	m, ok := data.(*meta)
-	if !ok {
-		diags.AddError("Bug in the provider", fmt.Sprintf("It got a %T as its own data.", data))
-	}
-	return m
 }
 
 // agents holds one client for each endpoint, so that its connections and its limit are shared.

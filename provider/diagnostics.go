@@ -23,14 +23,6 @@ type problem struct {
 	each          map[int]string // what happened with one port, as far as that is known
 }
 
-// of says in short what happened with a port.
-func (p problem) of(port int) string {
-	if words, ok := p.each[port]; ok {
-		return words
-	}
-	return strings.TrimSpace(p.title + ". " + p.detail)
-}
-
 // reasonOf says what happened with a port that one of the problems is about.
 func reasonOf(problems []problem, port int) string {
 	for _, p := range problems {
@@ -38,7 +30,8 @@ func reasonOf(problems []problem, port int) string {
 			return words
 		}
 	}
-	return problems[len(problems)-1].of(port)
+	last := problems[len(problems)-1]
+	return strings.TrimSpace(last.title + ". " + last.detail)
 }
 
 func addError(diags *diag.Diagnostics, p problem) { diags.AddError(p.title, p.detail) }
@@ -187,22 +180,8 @@ func indexes(ports []int) string {
 
 // ranges writes port indexes shortly: "0-11, 14".
 func ranges(ports []int) string {
-	slices.Sort(ports)
-	var words []string
-	for i := 0; i < len(ports); {
-		last := i
-		for last+1 < len(ports) && ports[last+1] == ports[last]+1 {
-			last++
-		}
-		word := fmt.Sprint(ports[i])
-		if last > i {
-			word += fmt.Sprintf("-%d", ports[last])
-		}
-		words = append(words, word)
-		i = last + 1
-	}
-	if words == nil {
+	if len(ports) == 0 {
 		return "none"
 	}
-	return strings.Join(words, ", ")
+	return strings.ReplaceAll(api.PortList(slices.Sorted(slices.Values(ports))).String(), ",", ", ")
 }

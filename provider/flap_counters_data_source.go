@@ -12,7 +12,7 @@ import (
 var _ datasource.DataSourceWithConfigure = (*flapCountersDataSource)(nil)
 
 // flapCountersDataSource is data.mux_flap_counters.
-type flapCountersDataSource struct{ meta *meta }
+type flapCountersDataSource struct{ configuredSource }
 
 func newFlapCountersDataSource() datasource.DataSource { return &flapCountersDataSource{} }
 
@@ -24,10 +24,6 @@ type flapCountersModel struct {
 
 func (d *flapCountersDataSource) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_flap_counters"
-}
-
-func (d *flapCountersDataSource) Configure(_ context.Context, req datasource.ConfigureRequest, resp *datasource.ConfigureResponse) {
-	d.meta = metaOf(req.ProviderData, &resp.Diagnostics)
 }
 
 func (d *flapCountersDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {

@@ -32,6 +32,11 @@ func heals(s api.Status) bool {
 	})
 }
 
+// settled reports whether a port is as it was asked to be, and healthy where it was to be mended.
+func settled(got api.Status, want api.Desired, mends bool) bool {
+	return satisfies(got, want) && (!mends || len(faulty(got)) == 0)
+}
+
 // complaint says what should be known of a port beside its side and its requested drops, "" for nothing. A service that has
 // no conditions says at most that a port is unhealthy; drops, which explain that, are then no complaint. The words can be
 // printed.

@@ -81,10 +81,7 @@ func (s portSettings) equal(other portSettings) bool {
 
 // desired returns what the API is asked for; a null value is left alone.
 func (s portSettings) desired() api.Desired {
-	var want api.Desired
-	if !s.ActiveSide.IsNull() {
-		want.ActiveSide = s.ActiveSide.ValueStringPointer()
-	}
+	want := api.Desired{ActiveSide: s.ActiveSide.ValueStringPointer()}
 	if !s.Dropped.IsNull() {
 		sides := make([]string, 0, len(s.Dropped.Elements()))
 		for _, v := range s.Dropped.Elements() {

@@ -106,7 +106,7 @@ func (k *keeper) missing(ctx context.Context, plan holding, ports []int) diag.Di
 		return nil
 	}
 	bed := testbed{agent: agent, vmSet: plan.VMSet.ValueString(), run: k.meta.run}
-	which := "missing " + bed.at(0).String()
+	which := "missing " + bed.key()
 	if bed.run.saw(which, ports, nil) {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 var _ datasource.DataSourceWithConfigure = (*portDataSource)(nil)
 
 // portDataSource is data.mux_port: the status of one port.
-type portDataSource struct{ meta *meta }
+type portDataSource struct{ configuredSource }
 
 func newPortDataSource() datasource.DataSource { return &portDataSource{} }
 
@@ -26,10 +26,6 @@ type portDataModel struct {
 
 func (d *portDataSource) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_port"
-}
-
-func (d *portDataSource) Configure(_ context.Context, req datasource.ConfigureRequest, resp *datasource.ConfigureResponse) {
-	d.meta = metaOf(req.ProviderData, &resp.Diagnostics)
 }
 
 func (d *portDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {

@@ -20,16 +20,12 @@ import (
 var _ list.ListResourceWithConfigure = (*portList)(nil)
 
 // portList finds the ports of a testbed for `terraform query`, to be imported as mux_port.
-type portList struct{ meta *meta }
+type portList struct{ configured }
 
 func newPortList() list.ListResource { return &portList{} }
 
 func (l *portList) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_port"
-}
-
-func (l *portList) Configure(_ context.Context, req resource.ConfigureRequest, resp *resource.ConfigureResponse) {
-	l.meta = metaOf(req.ProviderData, &resp.Diagnostics)
 }
 
 func (l *portList) ListResourceConfigSchema(_ context.Context, _ list.ListResourceSchemaRequest, resp *list.ListResourceSchemaResponse) {

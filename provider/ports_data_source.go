@@ -17,7 +17,7 @@ import (
 var _ datasource.DataSourceWithConfigure = (*portsDataSource)(nil)
 
 // portsDataSource is data.mux_ports: the status of a testbed's ports, and the bridges that are not usable as a mux.
-type portsDataSource struct{ meta *meta }
+type portsDataSource struct{ configuredSource }
 
 func newPortsDataSource() datasource.DataSource { return &portsDataSource{} }
 
@@ -39,10 +39,6 @@ type rejectedModel struct {
 
 func (d *portsDataSource) Metadata(_ context.Context, req datasource.MetadataRequest, resp *datasource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_ports"
-}
-
-func (d *portsDataSource) Configure(_ context.Context, req datasource.ConfigureRequest, resp *datasource.ConfigureResponse) {
-	d.meta = metaOf(req.ProviderData, &resp.Diagnostics)
 }
 
 func (d *portsDataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {

@@ -20,16 +20,12 @@ import (
 var _ list.ListResourceWithConfigure = (*portsList)(nil)
 
 // portsList finds the testbeds of an agent for `terraform query`, to be imported as mux_ports.
-type portsList struct{ meta *meta }
+type portsList struct{ configured }
 
 func newPortsList() list.ListResource { return &portsList{} }
 
 func (l *portsList) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_ports"
-}
-
-func (l *portsList) Configure(_ context.Context, req resource.ConfigureRequest, resp *resource.ConfigureResponse) {
-	l.meta = metaOf(req.ProviderData, &resp.Diagnostics)
 }
 
 func (l *portsList) ListResourceConfigSchema(_ context.Context, _ list.ListResourceSchemaRequest, resp *list.ListResourceSchemaResponse) {

@@ -20,7 +20,7 @@ import (
 // A keeper is what mux_port and mux_ports do: take ports over, keep the state up to date, write what a plan changes, and give
 // the ports back. The shape reads and writes the state of the one or the other.
 type keeper struct {
-	meta *meta
+	configured
 	shape
 }
 
@@ -42,10 +42,6 @@ type (
 		Set(ctx context.Context, value any) diag.Diagnostics
 	}
 )
-
-func (k *keeper) Configure(_ context.Context, req resource.ConfigureRequest, resp *resource.ConfigureResponse) {
-	k.meta = metaOf(req.ProviderData, &resp.Diagnostics)
-}
 
 // begin opens the agent of a holding, nil without a diagnostic while its endpoint is unknown, and gives the operation the
 // time that its timeouts say.
@@ -100,7 +96,6 @@ func (k *keeper) Create(ctx context.Context, req resource.CreateRequest, resp *r
 	}
 
 	notes := map[int]note{}
-	plan.creation = false
 	plan.original, plan.healthy = map[int]types.Object{}, map[int]types.Bool{}
 	for port := range plan.ports {
 		if o, ok := taken.of(port); ok {
@@ -177,7 +172,7 @@ func (k *keeper) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 			resp.Diagnostics.Append(managedTwice(bed.vmSet, port))
 		}
 	}
-	if ill && bed.run.once("unwell "+bed.at(0).String()) {
+	if ill && bed.run.once("unwell "+bed.key()) {
 		resp.Diagnostics.Append(unwell(bed.vmSet, all, corrects))
 	}
 	resp.Diagnostics.Append(saveNotes(ctx, resp.Private, notes)...)
@@ -445,7 +440,7 @@ func (b testbed) write(ctx context.Context, doing string, want map[int]api.Desir
 	refused := refusals(err)
 	for _, port := range ports {
 		s, ok := now[port]
-		if _, no := refused[port]; no || !ok || !satisfies(s, want[port]) || slices.Contains(mend, port) && len(faulty(s)) > 0 {
+		if _, no := refused[port]; no || !ok || !settled(s, want[port], slices.Contains(mend, port)) {
 			w.failed = append(w.failed, port)
 		}
 	}

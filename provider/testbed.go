@@ -25,8 +25,8 @@ type testbed struct {
 
 func (b testbed) at(port int) place { return place{b.agent.Endpoint(), b.vmSet, port} }
 
-// String names the testbed of a place.
-func (p place) String() string { return p.endpoint + " " + p.vmSet }
+// key names the testbed, for run.
+func (b testbed) key() string { return b.agent.Endpoint() + " " + b.vmSet }
 
 // settleDelay is how long a port that was switched back at once is left alone before it is looked at again.
 const settleDelay = 300 * time.Millisecond
@@ -39,9 +39,9 @@ func (b testbed) set(ctx context.Context, want map[int]api.Desired, mend []int) 
 	now = map[int]api.Status{}
 	open := maps.Clone(want)
 	maps.DeleteFunc(open, func(_ int, d api.Desired) bool { return isNothing(d) })
-	settled := func(port int, d api.Desired) bool {
+	done := func(port int, d api.Desired) bool {
 		s, ok := now[port]
-		return ok && satisfies(s, d) && (!slices.Contains(mend, port) || len(faulty(s)) == 0)
+		return ok && settled(s, d, slices.Contains(mend, port))
 	}
 	for try := 1; len(open) > 0; try++ {
 		got, err := b.agent.SetPorts(ctx, b.vmSet, open)
@@ -49,7 +49,7 @@ func (b testbed) set(ctx context.Context, want map[int]api.Desired, mend []int) 
 		if err != nil {
 			return now, try > 1, err
 		}
-		if maps.DeleteFunc(open, settled); len(open) == 0 {
+		if maps.DeleteFunc(open, done); len(open) == 0 {
 			break
 		}
 		mismatch := &mismatchError{want: open, got: now}
@@ -61,7 +61,7 @@ func (b testbed) set(ctx context.Context, want map[int]api.Desired, mend []int) 
 		}
 		if all, err := b.agent.All(ctx, b.vmSet); err == nil {
 			maps.Copy(now, client.ByPort(all))
-			maps.DeleteFunc(open, settled)
+			maps.DeleteFunc(open, done)
 		}
 		if try == 2 && len(open) > 0 {
 			return now, true, mismatch
