@@ -147,6 +147,28 @@ func TestUnhealthyPortThatIsLeftAlone(t *testing.T) {
 	}
 }
 
+// What one policy puts right by itself, another one warns of: whose resource is read first doesn't matter.
+func TestUnhealthyPortsUnderBothPolicies(t *testing.T) {
+	for _, first := range []int{3, 4} {
+		a := agenttest.Start(t)
+		p := newPlugin(t)
+		p.useFor(telling(t, a, func(s *api.Status) {
+			if code := map[int]string{3: api.ConditionForeignFlow, 4: api.ConditionPortBlocked}[s.PortIndex]; code != "" {
+				s.Healthy, s.Conditions = false, []api.Condition{{Code: code, Reason: "it is so"}}
+			}
+		}), a.VMSet)
+		said := map[int]string{}
+		for _, port := range []int{first, 7 - first} {
+			policy := map[int]string{3: "ignore", 4: "correct"}[port]
+			said[port] = reads(p, resourceState{value: p.value(p.port, attrs{
+				"vm_set": a.VMSet, "port_index": port, "active_side": "upper_tor", "drift_policy": policy,
+			})})
+		}
+		mustSay(t, said[3], "port 3: it is so (foreign_flow)", `Under drift_policy = "ignore" Terraform plans nothing`)
+		mustSay(t, said[4], "port 4: it is so (port_blocked)", "Setting such a port again doesn't mend it")
+	}
+}
+
 // The data source says why.
 func TestConditionsOfADataSource(t *testing.T) {
 	t.Parallel()

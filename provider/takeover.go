@@ -172,7 +172,7 @@ func (k *keeper) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 			resp.Diagnostics.Append(managedTwice(bed.vmSet, port))
 		}
 	}
-	if ill && bed.run.once("unwell "+bed.key()) {
+	if ill && bed.run.once(fmt.Sprintf("unwell %t %s", corrects, bed.key())) {
 		resp.Diagnostics.Append(unwell(bed.vmSet, all, corrects))
 	}
 	resp.Diagnostics.Append(saveNotes(ctx, resp.Private, notes)...)
