@@ -3,9 +3,6 @@ package provider_test
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -86,19 +83,11 @@ func TestCreateWhoseAnswerIsLostIsRestored(t *testing.T) {
 	either(t, func(t *testing.T, resource func(...string) string, _ string) {
 		a := agenttest.Start(t)
 		was(t, a)
-		var calm atomic.Bool
-		target, _ := url.Parse(a.URL)
-		proxy := httputil.NewSingleHostReverseProxy(target)
-		endpoint := before(t, a, func(_ http.ResponseWriter, r *http.Request) bool {
-			if r.Method != http.MethodPatch || calm.Load() {
-				return false
-			}
-			proxy.ServeHTTP(httptest.NewRecorder(), r)
-			panic(http.ErrAbortHandler)
-		})
+		endpoint, loses := losing(t, a)
+		loses.Store(true)
 		w := newWorkspace(t, impatient(settingsFor(endpoint, a.VMSet))+resource(restore))
 		w.fails("apply", "-auto-approve")
-		calm.Store(true)
+		loses.Store(false)
 		w.apply()
 		out := w.destroy()
 		mustNotSay(t, out, "Warning")
