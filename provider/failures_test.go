@@ -266,8 +266,8 @@ resource "mux_port" "all" {
 			if n := strings.Count(out, "Attempts: "); n != 1 {
 				t.Errorf("%d ports waited for it and told the whole story, want 1:\n%s", n, out)
 			}
-			saysInWords(t, out, "Error: "+tc.title)
-			mustNotSay(t, out, tc.not)
+			saysInWords(t, out, "Error: "+tc.title, "failed as well: "+strings.ToLower(tc.title[:1])+tc.title[1:])
+			mustNotSay(t, out, tc.not, "no mux agent")
 		})
 	}
 }

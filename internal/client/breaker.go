@@ -76,10 +76,10 @@ func isDown(e *Error) bool {
 	return false
 }
 
-// skipped is the failure of a call that was not tried.
+// skipped is the failure of a call that was not tried; its status is that of the one that was.
 func (t *tries) skipped(cause *Error) *Error {
 	return &Error{
-		Code: cause.Code, Method: t.request.method, URL: t.url, Repeated: true,
+		Code: cause.Code, Status: cause.Status, Method: t.request.method, URL: t.url, Repeated: true,
 		Err: fmt.Errorf("not tried, since the agent is down for another call: %s", cause.Reason()),
 	}
 }

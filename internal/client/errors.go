@@ -35,7 +35,7 @@ type Error struct {
 	Code   string // one of the codes above or of package api
 	Method string
 	URL    string // without the reqId
-	Status int    // of the last answer; 0 when there was none
+	Status int    // of the last answer, also where that was another call's and spared this one; 0 when there was none
 	ErrMsg string // the agent's own words, or what is wrong with its answer
 	ReqID  string // the same for all tries; "" on reads
 	// Attempts counts the tries.
