@@ -94,3 +94,20 @@ func TestRejectedPortBesideOneThatIsGone(t *testing.T) {
 		t.Errorf("the state is %s", after.value)
 	}
 }
+
+// A restore meets a bridge that became unusable and a switch that refuses: both keep a port, and both are told.
+func TestRestoreThatFailsForTwoReasons(t *testing.T) {
+	a := agenttest.Start(t)
+	p := newPluginFor(t, "mux_ports")
+	p.use(a)
+	s, words := p.apply(resourceState{}, p.held(a.VMSet, "lower_tor", 3, 4))
+	if words != "" {
+		t.Fatal(words)
+	}
+	a.RemoveBridge(3)
+	a.AddBridge(3, "muxy-vms17-8-3", "enp59s0f1.3219")
+	a.FailNext(4, "OFPFMFC_TABLE_FULL")
+	p.use(a) // another run
+	_, words = p.destroy(s)
+	mustSay(t, words, "ERROR: The port was not restored", "The agent rejects bridge mbr-vms17-8-3", "OFPFMFC_TABLE_FULL", "The state still holds ports 3-4 of vms17-8")
+}

@@ -177,3 +177,27 @@ func TestUnsetPortIsTriedAgainWithoutARefresh(t *testing.T) {
 
 // onTheUpper is a configuration for the lower ToR with the upper one.
 func onTheUpper(config string) string { return strings.ReplaceAll(config, "lower_tor", "upper_tor") }
+
+// The port is not as it was just set, and then the agent dies: that story must be told, and the port kept.
+func TestAgentThatDiesBeforeASecondLook(t *testing.T) {
+	a := agenttest.Start(t)
+	var dead atomic.Bool
+	p := newPlugin(t)
+	p.useFor(before(t, a, func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case dead.Load():
+			w.WriteHeader(http.StatusBadGateway)
+			return true
+		case r.Method == http.MethodPatch:
+			dead.Store(true)
+			writeJSON(t, w, api.Muxes{"mbr-vms17-8-3": look(t, a, 3)}) // somebody was quicker
+			return true
+		}
+		return false
+	}), a.VMSet)
+	s, words := p.apply(resourceState{}, p.value(p.port, attrs{"vm_set": a.VMSet, "port_index": 3, "active_side": "lower_tor"}))
+	mustSay(t, words, "ERROR: A proxy answers in place of the agent", "502 Bad Gateway", "Attempts: ")
+	if s.value.IsNull() {
+		t.Error("the port was written, but the state does not have it")
+	}
+}

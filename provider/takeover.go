@@ -431,7 +431,7 @@ type written struct {
 // write sets ports and makes sure that they are as they should be; those to mend must be healthy as well. doing is the word
 // for it, such as "setting".
 func (b testbed) write(ctx context.Context, doing string, want map[int]api.Desired, mend []int) written {
-	now, again, err := b.set(ctx, want, mend)
+	now, wrote, err := b.set(ctx, want, mend)
 	w := written{now: now}
 	if err == nil {
 		return w
@@ -445,7 +445,7 @@ func (b testbed) write(ctx context.Context, doing string, want map[int]api.Desir
 		}
 	}
 	w.problems = append(w.problems, explain(doing+" "+portsOf(b.vmSet, w.failed), err))
-	w.unsure = again || mayHaveLanded(err, w.failed)
+	w.unsure = wrote || mayHaveLanded(err, w.failed)
 	return w
 }
 
@@ -560,7 +560,11 @@ func (b testbed) restore(ctx context.Context, was map[int]original) written {
 	}
 	again := b.write(ctx, "restoring", left, nil)
 	if len(again.failed) > 0 {
-		kept, p = append(kept, again.failed...), again.problems[0]
+		q := again.problems[0]
+		if kept != nil {
+			q.detail = strings.TrimSpace(q.detail + "\n\n" + p.title + ". " + p.detail)
+		}
+		kept, p = append(kept, again.failed...), q
 	}
 	return written{failed: kept, unsure: again.unsure, problems: []problem{restoring(p)}}
 }

@@ -32,10 +32,10 @@ func (b testbed) key() string { return b.agent.Endpoint() + " " + b.vmSet }
 const settleDelay = 300 * time.Millisecond
 
 // set brings ports to the desired state and makes sure that they are in it; those to mend have to be healthy, too. Those that
-// differ right after the write are looked at again, then written once more by a call of its own (again), and then they are a
-// *mismatchError. All other failures are the client's. It returns the last known status of each port, as far as there is one,
-// also when it fails.
-func (b testbed) set(ctx context.Context, want map[int]api.Desired, mend []int) (now map[int]api.Status, again bool, err error) {
+// differ right after the write are looked at again, then written once more by a call of its own, and then they are a
+// *mismatchError. All other failures are the client's, of a write or of a look. It returns the last known status of each port,
+// as far as there is one, and whether a write has been done, also when it fails.
+func (b testbed) set(ctx context.Context, want map[int]api.Desired, mend []int) (now map[int]api.Status, wrote bool, err error) {
 	now = map[int]api.Status{}
 	open := maps.Clone(want)
 	maps.DeleteFunc(open, func(_ int, d api.Desired) bool { return isNothing(d) })
@@ -47,8 +47,9 @@ func (b testbed) set(ctx context.Context, want map[int]api.Desired, mend []int) 
 		got, err := b.agent.SetPorts(ctx, b.vmSet, open)
 		maps.Copy(now, got)
 		if err != nil {
-			return now, try > 1, err
+			return now, wrote, err
 		}
+		wrote = true
 		if maps.DeleteFunc(open, done); len(open) == 0 {
 			break
 		}
@@ -56,18 +57,19 @@ func (b testbed) set(ctx context.Context, want map[int]api.Desired, mend []int) 
 		tflog.Info(ctx, "mux ports differ from what was just set", map[string]any{"vm_set": b.vmSet, "difference": mismatch.Error()})
 		select {
 		case <-ctx.Done():
-			return now, try > 1, mismatch
+			return now, wrote, mismatch
 		case <-time.After(settleDelay):
 		}
-		if all, err := b.agent.All(ctx, b.vmSet); err == nil {
-			maps.Copy(now, client.ByPort(all))
-			maps.DeleteFunc(open, done)
+		all, err := b.agent.All(ctx, b.vmSet)
+		if err != nil {
+			return now, wrote, err // nobody else tells of it
 		}
-		if try == 2 && len(open) > 0 {
-			return now, true, mismatch
+		maps.Copy(now, client.ByPort(all))
+		if maps.DeleteFunc(open, done); try == 2 && len(open) > 0 {
+			return now, wrote, mismatch
 		}
 	}
-	return now, false, nil
+	return now, wrote, nil
 }
 
 // A mismatchError is ports that the agent reports otherwise than they were just set.
