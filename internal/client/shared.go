@@ -93,7 +93,7 @@ func (c *Client) Glance(ctx context.Context, vmSet string) (map[int]api.Status, 
 	return r.ports, true
 }
 
-// mayPass reports whether a call failed in a way that more time may help.
+// mayPass reports whether a call failed in a way that time may help.
 func mayPass(err error) bool {
 	e := (*Error)(nil)
 	return errors.As(err, &e) && (isDown(e) || e.Repeated)

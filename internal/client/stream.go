@@ -61,10 +61,10 @@ func (c *Client) Follow(ctx context.Context, vmSet string, tell func(Notice)) er
 	for {
 		opened := time.Now()
 		err := c.follow(ctx, api.VMSetPath(vmSet)+"/events", &last, tell)
-		switch code := Code(err); {
+		switch {
 		case ctx.Err() != nil:
 			return nil
-		case code != CodeUnreachable && code != CodeTimeout && code != api.CodeNotReady:
+		case !mayPass(err):
 			return err
 		}
 		tell(Notice{Lost: err})
@@ -173,10 +173,8 @@ func (c *Client) WaitForSide(ctx context.Context, vmSet string, port int, side s
 				return status, nil
 			}
 		}
-		code := Code(err)
-		passing := err == nil || code == CodeUnreachable || code == CodeTimeout || code == api.CodeNotReady
 		switch {
-		case err != nil && (ctx.Err() != nil || !passing):
+		case err != nil && (ctx.Err() != nil || !mayPass(err)):
 			return seen, err
 		case time.Now().Before(deadline):
 		case err != nil:

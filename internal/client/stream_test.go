@@ -67,6 +67,32 @@ func TestFollowGoesOnWhereItBroke(t *testing.T) {
 	}
 }
 
+// Behind a proxy an agent that restarts is a 502, or whatever the proxy says.
+func TestWhatPassesEndsNeitherFollowNorWait(t *testing.T) {
+	for _, status := range []int{429, 500, 502, 503, 504} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, text(status, "text/html", "<html>"), func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				fmt.Fprint(w, "id: 9\nevent: missed\ndata: {}\n\n")
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if err := dial(t, s.URL).Follow(ctx, "vms17-8", func(n client.Notice) {
+				if n.Missed {
+					cancel()
+				}
+			}); err != nil {
+				t.Errorf("Follow ended with %v", err)
+			}
+			s = serve(t, text(status, "text/html", "<html>"), ok(port3))
+			if _, err := dial(t, s.URL).WaitForSide(t.Context(), "vms17-8", 3, api.UpperToR, time.Minute); err != nil {
+				t.Errorf("WaitForSide ended with %v", err)
+			}
+		})
+	}
+}
+
 // What does not pass by itself ends it.
 func TestFollowEndsWithWhatStays(t *testing.T) {
 	a := agenttest.Start(t, agenttest.Ports(1))
