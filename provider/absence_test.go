@@ -111,3 +111,18 @@ func TestRestoreThatFailsForTwoReasons(t *testing.T) {
 	_, words = p.destroy(s)
 	mustSay(t, words, "ERROR: The port was not restored", "The agent rejects bridge mbr-vms17-8-3", "OFPFMFC_TABLE_FULL", "The state still holds ports 3-4 of vms17-8")
 }
+
+// A resource that failed holds nothing: another one that names the port is not the second.
+func TestPortThatCouldNotBeTakenOverIsNotManagedTwice(t *testing.T) {
+	a := agenttest.Start(t)
+	p := newPluginFor(t, "mux_ports")
+	p.use(a)
+	for range 2 {
+		s, words := p.apply(resourceState{}, p.held(a.VMSet, "lower_tor", 77))
+		mustSay(t, words, "ERROR: No such port")
+		mustNotSay(t, words, "managed twice")
+		if !s.value.IsNull() {
+			t.Error("the state has the port")
+		}
+	}
+}

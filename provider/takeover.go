@@ -83,7 +83,7 @@ func (k *keeper) Create(ctx context.Context, req resource.CreateRequest, resp *r
 			addError(&resp.Diagnostics, p)
 		}
 		if !done.unsure && len(taken.handed) == 0 {
-			for port := range want {
+			for port := range plan.ports {
 				bed.run.giveUp(bed.at(port), nil)
 			}
 			return
