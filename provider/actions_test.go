@@ -124,9 +124,9 @@ func TestActionsThatFail(t *testing.T) {
 		"unknown vm_set":       {"mux_reload", attrs{"vm_set": "vms99-1"}, "does not serve vms99-1; it serves vms17-8"},
 		"no ports":             {"mux_toggle", attrs{"ports": portSet()}, "must contain at least 1 elements"},
 		"no sides":             {"mux_drop", attrs{"sides": []string{}}, "must contain at least 1 elements"},
-		"a side that is none":  {"mux_output", attrs{"sides": []string{"left"}}, `got: "left"`},
-		"toggle is no side":    {"mux_set_side", attrs{"active_side": "toggle"}, `got: "toggle"`},
-		"agent that is no URL": {"mux_reload", attrs{"endpoint": "server:8080"}, "it has no scheme"},
+		"a word for no side":   {"mux_output", attrs{"sides": []string{"left"}}, `got: "left"`},
+		"toggle is a verb":     {"mux_set_side", attrs{"active_side": "toggle"}, `got: "toggle"`},
+		"agent without scheme": {"mux_reload", attrs{"endpoint": "server:8080"}, "it has no scheme"},
 	} {
 		t.Run(name, func(t *testing.T) { mustSay(t, p.invoke(tc.action, tc.set), "ERROR: ", tc.says) })
 	}

@@ -98,7 +98,7 @@ output "short_id" { value = jsonencode(provider::mux::parse_port_id("vms17-8/3")
 		ExpectError: words("does not serve vms99-1; it serves vms17-8"),
 	}, {
 		Config:      config + `output "side" { value = provider::mux::other_side("nic") }`,
-		ExpectError: words(`"nic" is no side`),
+		ExpectError: words(`"nic" is not a side`),
 	}, {
 		Config:      config + `output "id" { value = provider::mux::parse_port_id("vms17-8") }`,
 		ExpectError: words("names no port"),

@@ -47,7 +47,7 @@ func (otherSide) Run(ctx context.Context, req function.RunRequest, resp *functio
 	case api.LowerToR:
 		resp.Error = resp.Result.Set(ctx, api.UpperToR)
 	default:
-		resp.Error = function.NewArgumentFuncError(0, fmt.Sprintf("%q is no side: write %q or %q.", side, api.UpperToR, api.LowerToR))
+		resp.Error = function.NewArgumentFuncError(0, fmt.Sprintf("%q is not a side: write %q or %q.", side, api.UpperToR, api.LowerToR))
 	}
 }
 

@@ -127,7 +127,7 @@ func ParseEndpoint(s string) (string, error) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil:
-		return bad("it is no URL")
+		return bad("it is not a URL")
 	case u.Hostname() == "":
 		return bad("it names no host")
 	case u.User != nil:

@@ -522,7 +522,7 @@ func TestParseEndpoint(t *testing.T) {
 		"ftp://10.0.0.64":         "http or https",
 		"http://":                 "no host",
 		"http://:8080":            "no host",
-		"http://h:80:80":          "no URL",
+		"http://h:80:80":          "not a URL",
 		"http://me:secret@h":      "user",
 		"http://h:8080/mux":       "path",
 		"http://h:8080?vm_set=x":  "query",

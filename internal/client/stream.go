@@ -208,7 +208,7 @@ func (c *Client) waitOnce(ctx context.Context, path, side string, wait time.Dura
 	}
 	var status checkedStatus
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxBody)).Decode(&status); err != nil || !status.Valid() {
-		t.last = t.notAnAgent(resp.StatusCode, "the answer is no status of a mux")
+		t.last = t.notAnAgent(resp.StatusCode, "the answer is not the status of a mux")
 		return api.Status{}, t.failed(ctx, nil)
 	}
 	return api.Status(status), nil

@@ -15,7 +15,7 @@ func TLSConfig(caCert, clientCert, clientKey string, insecure bool) (*tls.Config
 	if caCert != "" {
 		cfg.RootCAs = x509.NewCertPool()
 		if !cfg.RootCAs.AppendCertsFromPEM([]byte(caCert)) {
-			return nil, errors.New("the CA certificate is no PEM text of a certificate")
+			return nil, errors.New("the CA certificate is not a certificate in PEM text")
 		}
 	}
 	switch {

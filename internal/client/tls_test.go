@@ -79,7 +79,7 @@ func TestTLSAndToken(t *testing.T) {
 func TestBadTLSConfig(t *testing.T) {
 	_, cert, key := serveTLS(t, false)
 	for name, tc := range map[string]struct{ ca, cert, key, says string }{
-		"CA is no PEM":             {ca: "/etc/ssl/ca.pem", says: "CA certificate is no PEM"},
+		"CA is not PEM":            {ca: "/etc/ssl/ca.pem", says: "CA certificate is not a certificate in PEM"},
 		"certificate without key":  {cert: cert, says: "come together"},
 		"key without certificate":  {key: key, says: "come together"},
 		"key is not the right one": {cert: cert, key: "nonsense", says: "the client certificate and its key: "},
