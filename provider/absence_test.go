@@ -126,3 +126,20 @@ func TestPortThatCouldNotBeTakenOverIsNotManagedTwice(t *testing.T) {
 		}
 	}
 }
+
+// An agent that dies while it is asked which ports exist spares the next resource neither the wait nor the story.
+func TestAgentThatDiesBeforeItNamesItsPorts(t *testing.T) {
+	a := agenttest.Start(t)
+	p := newPlugin(t)
+	p.useFor(before(t, a, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != api.VMSetPath(a.VMSet) {
+			return false
+		}
+		w.WriteHeader(http.StatusBadGateway)
+		return true
+	}), a.VMSet)
+	_, words := p.apply(resourceState{}, p.value(p.port, attrs{"vm_set": a.VMSet, "port_index": 77, "active_side": "lower_tor"}))
+	mustSay(t, words, "ERROR: No such port")
+	_, words = p.apply(resourceState{}, p.value(p.port, attrs{"vm_set": a.VMSet, "port_index": 3, "active_side": "lower_tor"}))
+	mustSay(t, words, "ERROR: A proxy answers in place of the agent", "502 Bad Gateway", "Attempts: ")
+}

@@ -201,9 +201,8 @@ func (b testbed) judgeAbsence(ctx context.Context, ports []int, asked string, er
 func (b testbed) cannotReach(ctx context.Context, ports []int, doing string, err error) problem {
 	gone, p := b.judgeAbsence(ctx, ports, doing+" "+portsOf(b.vmSet, ports), err)
 	if gone && len(ports) > 0 {
-		if all, err := b.agent.All(ctx, b.vmSet); err == nil {
-			p.detail = fmt.Sprintf("%s has no %s. Ports that exist: %s.\n\n%s", b.vmSet, indexes(ports),
-				ranges(slices.Collect(maps.Keys(client.ByPort(all)))), p.detail)
+		if all, ok := b.agent.Glance(ctx, b.vmSet); ok {
+			p.detail = fmt.Sprintf("%s has no %s. Ports that exist: %s.\n\n%s", b.vmSet, indexes(ports), ranges(slices.Collect(maps.Keys(all))), p.detail)
 		}
 	}
 	return p
