@@ -32,9 +32,10 @@ func heals(s api.Status) bool {
 	})
 }
 
-// settled reports whether a port is as it was asked to be, and healthy where it was to be mended.
+// settled reports whether a port is as it was asked to be, and where it was to be mended, whether another write would mend no
+// more of it.
 func settled(got api.Status, want api.Desired, mends bool) bool {
-	return satisfies(got, want) && (!mends || len(faulty(got)) == 0)
+	return satisfies(got, want) && (!mends || !heals(got))
 }
 
 // complaint says what should be known of a port beside its side and its requested drops, "" for nothing. A service that has

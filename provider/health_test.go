@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -167,6 +168,39 @@ func TestUnhealthyPortsUnderBothPolicies(t *testing.T) {
 		mustSay(t, said[3], "port 3: it is so (foreign_flow)", `Under drift_policy = "ignore" Terraform plans nothing`)
 		mustSay(t, said[4], "port 4: it is so (port_blocked)", "Setting such a port again doesn't mend it")
 	}
+}
+
+// What a write doesn't mend may begin while one mends something else: that is no failure of the write, and a warning from then on.
+func TestTroubleThatBeginsWhileAPortIsMended(t *testing.T) {
+	a := agenttest.Start(t)
+	var blocked atomic.Bool
+	told := telling(t, a, func(s *api.Status) {
+		switch {
+		case s.PortIndex != 3:
+		case blocked.Load():
+			s.Healthy, s.Conditions = false, []api.Condition{{Code: api.ConditionPortBlocked, Reason: "it is down"}}
+		default:
+			s.Healthy, s.Conditions = false, []api.Condition{{Code: api.ConditionForeignFlow, Reason: "it is foreign"}}
+		}
+	})
+	var writes atomic.Int32
+	p := newPlugin(t)
+	p.useFor(before(t, &agenttest.Agent{URL: told}, func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPatch {
+			writes.Add(1)
+			blocked.Store(true)
+		}
+		return false
+	}), a.VMSet)
+	config := p.value(p.port, attrs{"vm_set": a.VMSet, "port_index": 3, "active_side": "upper_tor"})
+	s, words := p.read(resourceState{value: config})
+	if words != "" {
+		t.Fatal(words)
+	}
+	if s, words = p.apply(s, config); words != "" || writes.Load() != 1 {
+		t.Errorf("after %d writes: %s", writes.Load(), words)
+	}
+	mustSay(t, reads(p, s), "WARNING: Ports of vms17-8 are not as they should be: port 3: it is down (port_blocked)")
 }
 
 // The data source says why.

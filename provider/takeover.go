@@ -428,7 +428,7 @@ type written struct {
 	problems []problem
 }
 
-// write sets ports and makes sure that they are as they should be; those to mend must be healthy as well. doing is the word
+// write sets ports and makes sure that they are as they should be; those to mend must be mended as well. doing is the word
 // for it, such as "setting".
 func (b testbed) write(ctx context.Context, doing string, want map[int]api.Desired, mend []int) written {
 	now, wrote, err := b.set(ctx, want, mend)

@@ -31,7 +31,7 @@ func (b testbed) key() string { return b.agent.Endpoint() + " " + b.vmSet }
 // settleDelay is how long a port that was switched back at once is left alone before it is looked at again.
 const settleDelay = 300 * time.Millisecond
 
-// set brings ports to the desired state and makes sure that they are in it; those to mend have to be healthy, too. Those that
+// set brings ports to the desired state and makes sure that they are in it; those to mend have to be mended, too. Those that
 // differ right after the write are looked at again, then written once more by a call of its own, and then they are a
 // *mismatchError. All other failures are the client's, of a write or of a look. It returns the last known status of each port,
 // as far as there is one, and whether a write has been done, also when it fails.
