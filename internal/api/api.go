@@ -33,7 +33,7 @@ type Status struct {
 	FlapCounter int `json:"flap_counter"`
 	// Flows maps the NIC's port and the active ToR's port, always these two, to what passes from it.
 	Flows map[string][]Action `json:"flows"`
-	// Healthy is true with exactly one downstream output, exactly two upstream ones, and nothing foreign on the bridge.
+	// Healthy is true while nothing is dropped and no condition is one of those that make a mux unhealthy (see Conditions).
 	Healthy   bool  `json:"healthy"`
 	PortIndex int   `json:"port_index"`
 	Ports     Ports `json:"ports"`

@@ -126,7 +126,6 @@ const (
 	NotReadyRestoring  = "restoring"  // ovs-vswitchd waits for its flows to be restored
 	NotReadyStuck      = "stuck"      // the agent no longer reads the switch, by a fault of its own
 	NotReadyPermission = "permission" // the agent may not open Open vSwitch's sockets
-	NotReadyStopping   = "stopping"   // the agent is ending
 )
 
 // A Cause is why a mux changed.

@@ -35,8 +35,8 @@ type ErrorCode struct {
 
 // errorCodes is the one table of error codes.
 var errorCodes = [...]ErrorCode{
-	{CodeUnauthorized, http.StatusUnauthorized, "the address wants a token or a certificate"},
-	{CodeForbidden, http.StatusForbidden, "asked by a page of another site, or by a name that is not the agent's"},
+	{CodeUnauthorized, http.StatusUnauthorized, "the address wants a token or a client certificate"},
+	{CodeForbidden, http.StatusForbidden, "the token or the certificate lacks the role, or a browser asked for a page of another site, or by a name that is not the agent's"},
 	{CodeUnknownVMSet, http.StatusNotFound, "the agent serves another vm_set"},
 	{CodeUnknownPort, http.StatusNotFound, "there is no bridge of that index"},
 	{CodeRejectedMux, http.StatusNotFound, "there is a bridge, but it is not a usable mux; GET /mux says why"},
@@ -47,7 +47,7 @@ var errorCodes = [...]ErrorCode{
 	{CodeConflict, http.StatusConflict, "the reqId was used for another call"},
 	{CodeNotReached, http.StatusPreconditionFailed, "the side that was waited for is not the active one; the body is the status"},
 	{CodeTooLarge, http.StatusRequestEntityTooLarge, "the body is larger than the agent takes"},
-	{CodeNotReady, http.StatusServiceUnavailable, "the switch was not read yet, its flows are being restored, or the agent is stopping; see Retry-After"},
+	{CodeNotReady, http.StatusServiceUnavailable, "the switch was not read yet, its flows are being restored, too many bodies, answers or event streams are on their way, or the agent is stopping; see Retry-After"},
 	{CodeSwitch, http.StatusInternalServerError, "the switch refused; nothing was changed"},
 	{CodeTimeout, http.StatusInternalServerError, "the switch did not confirm in time; the change may still land"},
 	{CodePartial, http.StatusInternalServerError, "some muxes of a call on many failed; the body names them"},

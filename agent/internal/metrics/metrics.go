@@ -71,7 +71,7 @@ func New(cfg Config) *Metrics {
 		}, []string{"route", "method", "part"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mux_agent_connections_refused_total",
-			Help: "Connections closed unread, since the address is not allowed (address), there are too many in all (limit) or from one address (client), " +
+			Help: "Connections that were refused, since the address is not allowed (address), there are too many in all (limit) or from one address (client), " +
 				"headers cost too much (headers) or TLS failed (tls).",
 		}, []string{"reason"}),
 	}
@@ -157,5 +157,5 @@ const (
 	RefusedTLS     = "tls"
 )
 
-// Refused counts a connection that was closed unread.
+// Refused counts a connection that was refused.
 func (m *Metrics) Refused(reason string) { m.refused.WithLabelValues(reason).Inc() }

@@ -27,7 +27,7 @@ func newMuxes(engines []*engine.Engine) *muxes {
 		ready:       desc("ready", "1 once the switch was read as a whole."),
 		count:       desc("muxes", "Muxes by active side and health.", "active_side", "healthy"),
 		rejected:    desc("rejected_bridges", "Bridges that are named like a mux and can't be served; GET /mux says why."),
-		healthy:     desc("mux_healthy", "1 while everything passes as on a cable with nothing dropped.", "port"),
+		healthy:     desc("mux_healthy", "1 while nothing is dropped and no condition makes the mux unhealthy.", "port"),
 		flapCounter: desc("mux_flaps", "The flap counter of a port, which clients may clear.", "port"),
 		flaps:       desc("flaps_total", "Changes of side that clients asked for; never cleared."),
 		external:    desc("external_changes_total", "Changes of a mux that were seen on the switch and that no client asked for."),
