@@ -68,11 +68,11 @@ func newWorkspace(t *testing.T, terraform, bin, endpoint string) *workspace {
 	t.Helper()
 	dir := shortTempDir(t)
 	for _, host := range []string{"registry.terraform.io", "registry.opentofu.org"} {
-		mirror := filepath.Join(dir, "terraform.d", "plugins", host, "sonic-mux", "mux", "0.1.0", runtime.GOOS+"_"+runtime.GOARCH)
+		mirror := filepath.Join(dir, "terraform.d", "plugins", host, "sonic-mux", "mux", "0.2.0", runtime.GOOS+"_"+runtime.GOARCH)
 		if err := os.MkdirAll(mirror, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		err := os.Symlink(filepath.Join(bin, "terraform-provider-mux"), filepath.Join(mirror, "terraform-provider-mux_v0.1.0"))
+		err := os.Symlink(filepath.Join(bin, "terraform-provider-mux"), filepath.Join(mirror, "terraform-provider-mux_v0.2.0"))
 		if err != nil {
 			t.Fatal(err)
 		}

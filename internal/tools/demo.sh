@@ -120,9 +120,9 @@ show
 
 step "3. Put the provider where $(basename "$terraform") looks for it beside a configuration, and run init"
 for host in registry.terraform.io registry.opentofu.org; do
-  mirror=$work/terraform.d/plugins/$host/sonic-mux/mux/0.1.0/$(go env GOOS)_$(go env GOARCH)
+  mirror=$work/terraform.d/plugins/$host/sonic-mux/mux/0.2.0/$(go env GOOS)_$(go env GOARCH)
   mkdir -p "$mirror"
-  cp bin/terraform-provider-mux "$mirror/terraform-provider-mux_v0.1.0"
+  cp bin/terraform-provider-mux "$mirror/terraform-provider-mux_v0.2.0"
 done
 cp examples/quickstart/main.tf "$work/"
 cd "$work"

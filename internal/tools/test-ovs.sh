@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# make test-ovs: the suites that speak to Open vSwitch, on the oldest and the newest that testbeds run, both at once: 2.15 of Debian
-# 11, on which flows are polled, and 3.5 of Debian 13, with -race. OVS_RELEASES=… takes some of them. The machine's own Open
-# vSwitch is what make test runs on. See with-ovs.sh for what it fetches.
+# make test-ovs: the suites that speak to Open vSwitch, on two versions at once: 2.15 of Debian 11, on which the agent polls flows,
+# and 3.5 of Debian 13, on which it is told of them, with -race. OVS_RELEASES=bullseye or =trixie runs on one of them. make test runs
+# on the machine's own Open vSwitch. See with-ovs.sh for what is fetched.
 # shellcheck source=internal/tools/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 

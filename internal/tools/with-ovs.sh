@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # with-ovs.sh RELEASE COMMAND…: runs COMMAND with the Open vSwitch of a Debian release first on PATH, and its schema in place.
 #
-# RELEASE is bullseye (Open vSwitch 2.15: no flow monitor over OpenFlow 1.4, as in Ubuntu 20.04 and 22.04) or trixie (3.5, as in
-# Ubuntu 24.04 and later). It needs root, debootstrap and unshare, and an Open vSwitch of the machine's own, whose schema is
-# covered by the release's in a mount namespace of COMMAND's own.
+# RELEASE is bullseye or trixie. bullseye has Open vSwitch 2.15, which has no flow monitor over OpenFlow 1.4; nor have 2.13 and 2.17
+# of Ubuntu 20.04 and 22.04. trixie has 3.5, which has one, as 3.3 of Ubuntu 24.04 does. The script needs root, debootstrap, unshare
+# and flock, and an Open vSwitch of the machine's own. In a mount namespace, which only COMMAND sees, the release's schema lies
+# over the machine's.
 #
 # It installs nothing on the machine. The release's minimal system with openvswitch-switch is fetched once, some 200 MB, into
 # $XDG_CACHE_HOME/mux-ovs, or ~/.cache/mux-ovs; nothing of it is started but Open vSwitch's programs.

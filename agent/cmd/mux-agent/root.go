@@ -58,7 +58,7 @@ It also runs as mux_simulator.py is called:
 
   mux-agent <http port> <vm_set> [-v]
 
-which is serve on all addresses, with the log in /tmp/mux_simulator_<http port>.log.
+which is serve on all IPv4 addresses, with the log in /tmp/mux_simulator_<http port>.log.
 
 Exit codes: 0 done; 1 failed; 2 not called properly; 3 the answer is no: wait did not see the side in time, status
 --unhealthy listed something, doctor found something to do.`,

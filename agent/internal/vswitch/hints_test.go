@@ -60,7 +60,7 @@ func TestAHintReadsOneBridge(t *testing.T) {
 	m := muxes[7]
 	quiet := func() {
 		for its, others := 1, 0; its+others > 0; its, others = c.take(m.Bridge) {
-			time.Sleep(300 * time.Millisecond)
+			time.Sleep(300 * time.Millisecond) // that nothing more is read can't be waited for: a pause without a read stands for it
 		}
 	}
 	flowsAreTold := !strings.Contains(o.Appctl("version"), "(Open vSwitch) 2.")

@@ -76,7 +76,7 @@ func TestTruthWithHostilePeers(t *testing.T) {
 			wait.For(t, "the agent says that it can't read", func() bool { return !p.Status(0).Healthy })
 			_, before := p.cost()
 			watched := 3 * time.Second
-			time.Sleep(watched)
+			time.Sleep(watched) // the agent's cost in this time is what is measured
 			megabytes, after := p.cost()
 			if megabytes > 150 {
 				t.Errorf("the agent took %d MB", megabytes)
@@ -92,7 +92,7 @@ func TestTruthWithHostilePeers(t *testing.T) {
 
 			o.Server.Stop()
 			defer serveEndless(t, socket, peer.start, peer.more)()
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) // the agent may be anywhere in its attempts by now; nothing waits for a certain one
 			told := time.Now()
 			p.Stop()
 			if took := time.Since(told); took > 5*time.Second {

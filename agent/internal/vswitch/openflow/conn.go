@@ -105,7 +105,7 @@ func connect(ctx context.Context, path string) (*net.UnixConn, error) {
 			return nil, err
 		}
 		select {
-		case <-time.After(5 * time.Millisecond):
+		case <-time.After(5 * time.Millisecond): // the kernel tells nobody that there is room again
 		case <-ctx.Done():
 			return nil, full
 		}

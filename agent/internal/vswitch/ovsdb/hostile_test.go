@@ -160,7 +160,7 @@ func TestPausesBetweenAttempts(t *testing.T) {
 		if d.Connect(ctx) == nil {
 			t.Fatal("it connected")
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // a caller in a loop, that doesn't take a core
 	}
 	// 5, 10, 20, … ms, at least half of each.
 	if got := p.dialled(); got > 12 || got < 4 {

@@ -217,7 +217,7 @@ func (d *DB) Secure(ctx context.Context, bridges []Secured) error {
 			select {
 			case <-ctx.Done():
 				return fmt.Errorf("ovs-vswitchd has not done it within %v; is it running?", reconfigureTimeout)
-			case <-time.After(5 * time.Millisecond):
+			case <-time.After(5 * time.Millisecond): // cur_cfg is not followed, as it changes with each change of anybody
 			}
 		}
 	})
