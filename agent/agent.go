@@ -105,7 +105,7 @@ func Run(ctx context.Context, cfg Config) error {
 	gate.refused = measured.Refused
 	handler := httpapi.New(httpapi.Config{
 		Engines: engines, Log: cfg.Log, Verbose: cfg.Verbose, AllowHosts: append(ownNames(), cfg.AllowHosts...),
-		Version: api.Version{Version: cfg.Version, Go: runtime.Version()},
+		Version: api.Version{Version: cfg.Version, Go: runtime.Version(), Driver: cfg.Driver},
 		Alive:   func() error { return alive(engines, switches) },
 		Metrics: measured.Handler(),
 		Observe: func(r httpapi.Observed) { measured.Observe(metrics.Request(r)) },

@@ -175,10 +175,12 @@ type Readiness struct {
 
 // Version is the answer of GET /version.
 type Version struct {
+	// Driver is how the switch is driven: openflow, ovs-ofctl or simulated. Empty where the agent is older than 0.2.0.
+	Driver  string `json:"driver,omitempty"`
 	Go      string `json:"go"`
 	Version string `json:"version"`
 }
 
-// RejectedHeader names on the answer of a call on all ports the bridges that it did not concern, because they are not a usable
-// mux; GET /mux says why.
+// RejectedHeader names on the answer of a change of all ports up to five of the bridges that it left out, because they are not
+// a usable mux; GET /mux says why.
 const RejectedHeader = "Mux-Rejected"

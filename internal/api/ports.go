@@ -7,35 +7,11 @@ import (
 	"strings"
 )
 
-// A PortList is port indexes in ascending order; nil is all ports.
+// A PortList is port indexes in ascending order.
 type PortList []int
 
 // maxPort bounds a range, so that a slip of the finger is not a list of a billion.
 const maxPort = 99_999
-
-// ParsePorts reads "all", or indexes and ranges such as "0-11,20".
-func ParsePorts(text string) (PortList, error) {
-	if text == "all" {
-		return nil, nil
-	}
-	list := PortList{}
-	for part := range strings.SplitSeq(text, ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		if !isRange {
-			last = first
-		}
-		from, err1 := ParsePort(first)
-		to, err2 := ParsePort(last)
-		if err1 != nil || err2 != nil || from > to {
-			return nil, fmt.Errorf("bad ports %q: want indexes and ranges such as 0-11,20, or all", text)
-		}
-		for port := from; port <= to; port++ {
-			list = append(list, port)
-		}
-	}
-	slices.Sort(list)
-	return slices.Compact(list), nil
-}
 
 // ParsePort reads one port index.
 func ParsePort(text string) (int, error) {
@@ -46,11 +22,8 @@ func ParsePort(text string) (int, error) {
 	return int(port), nil
 }
 
-// String writes a list as ParsePorts reads it.
+// String writes a list as ParsePortQuery reads it.
 func (l PortList) String() string {
-	if l == nil {
-		return "all"
-	}
 	var parts []string
 	for i := 0; i < len(l); {
 		j := i
@@ -70,7 +43,7 @@ func (l PortList) String() string {
 // Has reports whether a port is in the list.
 func (l PortList) Has(port int) bool {
 	_, found := slices.BinarySearch(l, port)
-	return l == nil || found
+	return found
 }
 
 // DroppedSides returns the set of NIC, UpperToR and LowerToR to which somebody asked that nothing passes. Where the service

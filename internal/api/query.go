@@ -88,6 +88,9 @@ func parsePortTerm(word string) (portTerm, error) {
 	return portTerm{word, true, from, to}, nil
 }
 
+// String returns the query as it was written.
+func (q PortQuery) String() string { return q.text }
+
 // All reports whether the query is all ports, whichever there are.
 func (q PortQuery) All() bool {
 	return len(q.narrows) == 1 && len(q.narrows[0]) == 1 && q.narrows[0][0].text == "all"

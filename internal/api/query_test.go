@@ -105,8 +105,14 @@ func FuzzParsePortQuery(f *testing.F) {
 		if err != nil {
 			return
 		}
+		list, ok := q.Indexes()
+		if again, err := api.ParsePortQuery(list.String()); ok && err == nil {
+			if same, _ := again.Indexes(); !cmp.Equal(list, same) {
+				t.Errorf("%q is %v, and that is %v", text, list, same)
+			}
+		}
 		picked, err := q.Pick(api.Muxes{"mbr-a-0": {Bridge: "mbr-a-0"}})
-		if list, ok := q.Indexes(); ok && err == nil && (len(list) != 1 || len(picked) != 1) {
+		if ok && err == nil && (len(list) != 1 || len(picked) != 1) {
 			t.Errorf("%q is the ports %v, and picks %d of the only one", text, list, len(picked))
 		}
 	})

@@ -78,22 +78,6 @@ func FuzzParseTokens(f *testing.F) {
 	})
 }
 
-func FuzzParsePorts(f *testing.F) {
-	for _, text := range []string{"all", "0-11,20", "3", "99999-99999", "0-1,1-2", "-", "1-", "00"} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		list, err := api.ParsePorts(text)
-		if err != nil {
-			return
-		}
-		again, err := api.ParsePorts(list.String())
-		if diff := cmp.Diff(list, again); err != nil || diff != "" {
-			t.Errorf("%q is %s: %v\n%s", text, list, err, diff)
-		}
-	})
-}
-
 func FuzzPrintable(f *testing.F) {
 	f.Add("a\x1b[31m\u202e\n\xff")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -238,6 +238,12 @@ func (c *Client) Reload(ctx context.Context, vmSet string) (api.Muxes, error) {
 	return c.muxes(ctx, request{method: http.MethodPost, path: api.VMSetPath(vmSet) + "/reload"})
 }
 
+// Log writes a message into the agent's log.
+func (c *Client) Log(ctx context.Context, vmSet, message string) error {
+	var done struct{}
+	return c.do(ctx, request{method: http.MethodPost, path: api.VMSetPath(vmSet) + "/log", body: map[string]string{"message": message}}, &done)
+}
+
 // Version reads the agent's version.
 func (c *Client) Version(ctx context.Context) (api.Version, error) {
 	var v api.Version

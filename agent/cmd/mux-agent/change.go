@@ -22,14 +22,19 @@ type change struct {
 	all func(ctx context.Context) (api.Muxes, error)
 }
 
+// The sides that a shell offers behind ports.
+var (
+	torSides = []string{"upper", "lower"}
+	allSides = []string{"nic", "upper", "lower"}
+)
+
 func newSet() *cobra.Command {
 	return newChange(&cobra.Command{
-		Use:               "set PORTS SIDE",
-		Short:             "Make a side the active one: upper or lower",
-		Example:           "  mux-agent set 3 lower\n  mux-agent set 0-11,20 upper\n  mux-agent set all upper",
-		Args:              cobra.ExactArgs(2),
-		ValidArgsFunction: completeSides("upper", "lower"),
-	}, func(r *remote, args []string) (change, error) {
+		Use:     "set PORTS SIDE",
+		Short:   "Make a side the active one: upper or lower",
+		Example: "  mux-agent set 3 lower\n  mux-agent set 0-11,20 upper\n  mux-agent set all upper",
+		Args:    cobra.ExactArgs(2),
+	}, torSides, func(r *remote, args []string) (change, error) {
 		side, err := parseSide(args[0])
 		return r.toSide(side), err
 	})
@@ -37,12 +42,11 @@ func newSet() *cobra.Command {
 
 func newToggle() *cobra.Command {
 	return newChange(&cobra.Command{
-		Use:               "toggle PORTS",
-		Short:             "Switch each port to its other side",
-		Example:           "  mux-agent toggle 3\n  mux-agent toggle all",
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completePorts,
-	}, func(r *remote, _ []string) (change, error) { return r.toSide(api.Toggle), nil })
+		Use:     "toggle PORTS",
+		Short:   "Switch each port to its other side",
+		Example: "  mux-agent toggle 3\n  mux-agent toggle all",
+		Args:    cobra.ExactArgs(1),
+	}, nil, func(r *remote, _ []string) (change, error) { return r.toSide(api.Toggle), nil })
 }
 
 func (r *remote) toSide(side string) change {
@@ -56,22 +60,20 @@ func (r *remote) toSide(side string) change {
 
 func newDrop() *cobra.Command {
 	return newChange(&cobra.Command{
-		Use:               "drop PORTS SIDES",
-		Short:             "Stop packets to the NIC, or from the NIC to a ToR: nic, upper, lower",
-		Example:           "  mux-agent drop 3 nic\n  mux-agent drop 0-11 upper,lower",
-		Args:              cobra.MinimumNArgs(2),
-		ValidArgsFunction: completeSides("nic", "upper", "lower"),
-	}, onSides((*client.Client).Drop, (*client.Client).DropAll))
+		Use:     "drop PORTS SIDES",
+		Short:   "Stop packets to the NIC, or from the NIC to a ToR: nic, upper, lower",
+		Example: "  mux-agent drop 3 nic\n  mux-agent drop 0-11 upper,lower",
+		Args:    cobra.MinimumNArgs(2),
+	}, allSides, onSides((*client.Client).Drop, (*client.Client).DropAll))
 }
 
 func newOutput() *cobra.Command {
 	return newChange(&cobra.Command{
-		Use:               "output PORTS SIDES",
-		Short:             "Let packets that were dropped pass again: nic, upper, lower",
-		Example:           "  mux-agent output 3 nic\n  mux-agent output all nic,upper,lower",
-		Args:              cobra.MinimumNArgs(2),
-		ValidArgsFunction: completeSides("nic", "upper", "lower"),
-	}, onSides((*client.Client).Output, (*client.Client).OutputAll))
+		Use:     "output PORTS SIDES",
+		Short:   "Let packets that were dropped pass again: nic, upper, lower",
+		Example: "  mux-agent output 3 nic\n  mux-agent output all nic,upper,lower",
+		Args:    cobra.MinimumNArgs(2),
+	}, allSides, onSides((*client.Client).Output, (*client.Client).OutputAll))
 }
 
 // onSides makes the change of a command that names sides, of the client's calls for one port and for all.
@@ -92,12 +94,11 @@ func onSides(
 
 func newReset() *cobra.Command {
 	return newChange(&cobra.Command{
-		Use:               "reset PORTS",
-		Short:             "Let everything pass again and write the flows anew",
-		Example:           "  mux-agent reset 3\n  mux-agent reset all",
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completePorts,
-	}, func(r *remote, _ []string) (change, error) {
+		Use:     "reset PORTS",
+		Short:   "Let everything pass again and write the flows anew",
+		Example: "  mux-agent reset 3\n  mux-agent reset all",
+		Args:    cobra.ExactArgs(1),
+	}, nil, func(r *remote, _ []string) (change, error) {
 		return change{
 			one: func(ctx context.Context, port int) (api.Status, error) { return r.client.Reset(ctx, r.vmSet, port) },
 			all: func(ctx context.Context) (api.Muxes, error) { return r.client.ResetAll(ctx, r.vmSet) },
@@ -105,10 +106,10 @@ func newReset() *cobra.Command {
 	})
 }
 
-// newChange makes a command whose first argument is ports. parse gets the others.
-func newChange(cmd *cobra.Command, parse func(r *remote, args []string) (change, error)) *cobra.Command {
-	return newRemoteCommand(cmd, func(cmd *cobra.Command, r *remote, args []string) error {
-		list, err := parsePorts(args[0])
+// newChange makes a command that changes ports. parse gets the arguments behind them.
+func newChange(cmd *cobra.Command, sides []string, parse func(r *remote, args []string) (change, error)) *cobra.Command {
+	r, cmd := newPortsCommand(cmd, sides, func(cmd *cobra.Command, r *remote, args []string) error {
+		q, err := parseQuery(args[0])
 		if err != nil {
 			return err
 		}
@@ -116,31 +117,60 @@ func newChange(cmd *cobra.Command, parse func(r *remote, args []string) (change,
 		if err != nil {
 			return err
 		}
-		before, err := r.ports(cmd.Context(), list)
+		before, err := r.ports(cmd.Context(), q)
 		if err != nil {
 			return err
 		}
-		muxes, failed, err := r.do(cmd.Context(), list, what)
-		if err != nil {
+		if len(before) == 0 && !q.All() {
+			return r.nothingToDo(cmd, q)
+		}
+		if err := r.confirm(cmd, cmd.Name(), q, len(before)); err != nil {
 			return err
 		}
-		if r.json {
-			err = printJSON(cmd, muxes)
+		var muxes api.Muxes
+		var failed map[string]api.Failure
+		if q.All() {
+			muxes, failed, err = r.doAll(cmd.Context(), what)
 		} else {
-			err = printChanges(newScreen(cmd.OutOrStdout()), before, muxes)
+			muxes, failed = r.do(cmd.Context(), before, what)
 		}
-		complaints := newScreen(cmd.ErrOrStderr())
-		if list == nil {
-			r.nameRejected(cmd.Context(), complaints)
-		}
-		if err != nil || len(failed) == 0 {
+		if err != nil {
 			return err
 		}
-		for _, bridge := range slices.SortedFunc(maps.Keys(failed), byIndex) {
-			_ = complaints.printf("%s %s\n", complaints.paint(red, bridge+":"), failed[bridge])
-		}
-		return fmt.Errorf("%d of %d ports failed", len(failed), len(before))
+		return r.printOutcome(cmd, q, before, muxes, failed)
 	})
+	r.addYes(cmd)
+	return cmd
+}
+
+// nothingToDo is for a query that is right, and names no port.
+func (r *remote) nothingToDo(cmd *cobra.Command, q api.PortQuery) error {
+	if r.json {
+		return printJSON(cmd, api.Muxes{})
+	}
+	return newScreen(cmd.OutOrStdout()).printf("no port of %s is \"%s\": nothing to do\n", r.vmSet, q)
+}
+
+// printOutcome tells what became of ports, and which failed.
+func (r *remote) printOutcome(cmd *cobra.Command, q api.PortQuery, before []api.Status, muxes api.Muxes, failed map[string]api.Failure) error {
+	var err error
+	switch {
+	case !r.json:
+		err = printChanges(newScreen(cmd.OutOrStdout()), before, muxes)
+	case len(failed) == 0:
+		err = printJSON(cmd, muxes)
+	}
+	complaints := newScreen(cmd.ErrOrStderr())
+	if q.All() {
+		r.nameRejected(cmd.Context(), complaints)
+	}
+	if err != nil || len(failed) == 0 {
+		return err
+	}
+	for _, bridge := range slices.SortedFunc(maps.Keys(failed), byIndex) {
+		_ = complaints.printf("%s %s\n", complaints.paint(red, bridge+":"), failed[bridge].ErrMsg)
+	}
+	return reportedError{fmt.Errorf("%d of %s failed", len(failed), countPorts(len(before))), report{Failed: failed, Muxes: muxes}}
 }
 
 // nameRejected names the bridges that a change of all ports did not concern. mux_simulator.py tells of none.
@@ -154,37 +184,42 @@ func (r *remote) nameRejected(ctx context.Context, out screen) {
 	}
 }
 
-// do changes the ports of a list, and returns their status, and by bridge why one failed.
-func (r *remote) do(ctx context.Context, list api.PortList, what change) (muxes api.Muxes, failed map[string]string, err error) {
-	failed = map[string]string{}
-	if list == nil {
-		muxes, err = what.all(ctx)
-		e := (*client.Error)(nil)
-		if !errors.As(err, &e) || e.Code != api.CodePartial {
-			return muxes, failed, err
-		}
-		for bridge, f := range e.Failed {
-			failed[bridge] = f.ErrMsg
-		}
-		return e.Muxes, failed, nil
+// doAll changes all ports by one request, and returns their status, and by bridge why one failed.
+func (r *remote) doAll(ctx context.Context, what change) (api.Muxes, map[string]api.Failure, error) {
+	muxes, err := what.all(ctx)
+	e := (*client.Error)(nil)
+	if !errors.As(err, &e) || e.Code != api.CodePartial {
+		return muxes, nil, err
 	}
-	muxes = api.Muxes{}
+	return e.Muxes, e.Failed, nil
+}
+
+// do changes ports one by one, all at once.
+func (r *remote) do(ctx context.Context, ports []api.Status, what change) (muxes api.Muxes, failed map[string]api.Failure) {
+	muxes, failed = api.Muxes{}, map[string]api.Failure{}
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	for _, port := range list {
+	for _, port := range ports {
 		all.Go(func() {
-			status, err := what.one(ctx, port)
+			status, err := what.one(ctx, port.PortIndex)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				failed[fmt.Sprintf("port %d", port)] = r.explain(err).Error()
+				failed[port.Bridge] = r.failure(err)
 				return
 			}
 			muxes[status.Bridge] = status
 		})
 	}
 	all.Wait()
-	return muxes, failed, nil
+	return muxes, failed
+}
+
+// failure says why one port failed, in the API's form.
+func (r *remote) failure(err error) api.Failure {
+	code := client.Code(err)
+	passes := code == client.CodeTimeout || code == client.CodeUnreachable || code == api.CodeNotReady
+	return api.Failure{Code: code, ErrMsg: r.explain(err).Error(), Retryable: passes}
 }
 
 // fewPorts is how many are shown one by one.
@@ -195,13 +230,8 @@ func printChanges(out screen, before []api.Status, after api.Muxes) error {
 	for _, s := range before {
 		was[s.Bridge] = s
 	}
-	now := pick(nil, after)
-	sides, dropped := map[string]int{}, 0
+	now := byPort(after)
 	for _, s := range now {
-		sides[s.ActiveSide]++
-		if len(s.DroppedSides()) > 0 {
-			dropped++
-		}
 		if len(now) <= fewPorts {
 			_ = out.printf("port %d: %s%s\n", s.PortIndex, out.paint(sidePaint(s.ActiveSide), describe(s)), out.paint(faint, difference(was[s.Bridge], s)))
 		}
@@ -209,11 +239,7 @@ func printChanges(out screen, before []api.Status, after api.Muxes) error {
 	if len(now) == 1 {
 		return nil
 	}
-	summary := fmt.Sprintf("%d ports: %d %s, %d %s", len(now), sides[api.UpperToR], api.UpperToR, sides[api.LowerToR], api.LowerToR)
-	if dropped > 0 {
-		summary += fmt.Sprintf("; %d with drops", dropped)
-	}
-	return out.printf("%s\n", summary)
+	return out.printf("%s\n", totals(now))
 }
 
 func describe(s api.Status) string {

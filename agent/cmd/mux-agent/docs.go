@@ -13,7 +13,7 @@ func newDocs() *cobra.Command {
 	return &cobra.Command{
 		Use:    "docs DIR",
 		Short:  "Write the man pages and the shells' completions into a directory",
-		Args:   cobra.ExactArgs(1),
+		Args:   usageArgs(cobra.ExactArgs(1)),
 		Hidden: true,
 		RunE:   func(cmd *cobra.Command, args []string) error { return writeDocs(cmd.Root(), args[0]) },
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sonic-mux/terraform-provider-mux/agent"
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 	"github.com/sonic-mux/terraform-provider-mux/internal/client"
 )
@@ -33,8 +34,8 @@ func newDoctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look for what is wrong on the test server, and say what to do about it",
-		Long: `doctor runs on the test server, beside Open vSwitch and the agent. It looks whether Open vSwitch's sockets are there and
-can be used, which OpenFlow the bridges speak, who listens on the agent's port, and what the agent says of its bridges: ports
+		Long: `doctor runs on the test server, beside Open vSwitch and the agent. It looks who listens on the agent's port, whether Open
+vSwitch's sockets are there and can be used, which OpenFlow the bridges speak, and what the agent says of its bridges: ports
 that are missing, foreign flows, bridges that are not a usable mux. It changes nothing.
 
 The exit code is 3 when it found something to do.`,
@@ -76,12 +77,14 @@ func (d *doctor) wrong(check, do, saw string, args ...any) {
 }
 
 func (d *doctor) examine(ctx context.Context) {
-	d.database(ctx)
-	d.bridges(ctx)
-	running := d.listener()
-	if running {
-		d.agent(ctx)
+	driver, overview := d.agent(ctx)
+	if driver == simulated {
+		d.ok("Open vSwitch", "the agent serves a simulated switch, so nobody looked for the sockets of Open vSwitch")
+	} else {
+		d.database(ctx)
+		d.bridges(ctx)
 	}
+	d.vmSets(ctx, overview)
 }
 
 // database looks at the socket of ovsdb-server.
@@ -182,18 +185,33 @@ func (d *doctor) listener() bool {
 	return true
 }
 
-// agent asks the agent.
-func (d *doctor) agent(ctx context.Context) {
+// simulated is the driver of an agent without Open vSwitch.
+const simulated = agent.DriverSimulated
+
+// agent looks for the agent and asks it. driver is "" where it doesn't tell, and overview is nil.
+func (d *doctor) agent(ctx context.Context) (driver string, overview *api.Overview) {
 	const check = "agent"
+	if !d.listener() {
+		return "", nil
+	}
 	v, err := d.client.Version(ctx)
 	if err != nil {
 		d.wrong(check, "see its log (journalctl -u 'mux-agent@*'), and --endpoint", "%v", d.explain(err))
-		return
+		return "", nil
 	}
 	d.ok(check, "mux-agent %s answers at %s", v.Version, d.client.Endpoint())
-	overview, err := d.client.Overview(ctx)
+	all, err := d.client.Overview(ctx)
 	if err != nil {
 		d.wrong(check, "see its log", "%v", d.explain(err))
+		return v.Driver, nil
+	}
+	return v.Driver, &all
+}
+
+// vmSets looks at what the agent serves.
+func (d *doctor) vmSets(ctx context.Context, overview *api.Overview) {
+	const check = "agent"
+	if overview == nil {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(overview.VMSets)) {
@@ -224,7 +242,7 @@ func (d *doctor) served(ctx context.Context, name string, v api.VMSet) {
 		return
 	}
 	healthy := 0
-	for _, s := range pick(nil, muxes) {
+	for _, s := range byPort(muxes) {
 		if s.Healthy {
 			healthy++
 		}

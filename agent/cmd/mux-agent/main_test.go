@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -35,9 +36,10 @@ func TestScripts(t *testing.T) {
 			}
 			env.Defer(func() { _ = taken.Close() })
 			env.Setenv("TAKEN", taken.Addr().String())
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // with -race each command would end a second later
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"agent": agentCommand(t), "codes": exitCodeCommand},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"agent": agentCommand(t), "codes": exitCodeCommand, "width": widthCommand},
 	})
 }
 
@@ -48,6 +50,7 @@ func TestScripts(t *testing.T) {
 //	agent fail PORT WORDS        the switch refuses the port's next change
 //	agent stray PORT INTERFACE…  a bridge for the port with these interfaces
 //	agent flip PORT              by somebody else
+//	agent foreign PORT           a flow that is not a mux's
 func agentCommand(t *testing.T) func(*testscript.TestScript, bool, []string) {
 	var mu sync.Mutex
 	agents := map[string]*agenttest.Agent{} // by the script's folder
@@ -81,6 +84,8 @@ func agentCommand(t *testing.T) func(*testscript.TestScript, bool, []string) {
 			a.AddBridge(number(), args[2:]...)
 		case "flip":
 			a.Flip(number())
+		case "foreign":
+			a.AddForeignFlow(number())
 		default:
 			ts.Fatalf("unknown command agent %s", args[0])
 		}
@@ -97,6 +102,17 @@ func exitCodeCommand(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// widthCommand wants no line of the last output to be longer: width 80.
+func widthCommand(ts *testscript.TestScript, _ bool, args []string) {
+	most, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	for line := range strings.Lines(ts.ReadFile("stdout")) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > most {
+			ts.Fatalf("%d columns: %s", n, line)
+		}
 	}
 }
 

@@ -2,65 +2,61 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/sonic-mux/terraform-provider-mux/internal/api"
 )
 
-// parsePorts reads "all", or indexes and ranges such as "0-11,20".
-func parsePorts(text string) (api.PortList, error) {
-	list, err := api.ParsePorts(text)
+// parseQuery reads the ports that a command is about.
+func parseQuery(text string) (api.PortQuery, error) {
+	q, err := api.ParsePortQuery(text)
 	if err != nil {
-		return nil, usageError{err}
+		return q, usageError{err}
 	}
-	return list, nil
+	return q, nil
 }
 
-func parsePort(text string) (int, error) {
-	port, err := api.ParsePort(text)
-	if err != nil {
-		return 0, usageError{err}
-	}
-	return port, nil
-}
-
-// portsArg reads the first argument as ports; without one it is all.
-func portsArg(args []string) (api.PortList, error) {
+// queryArg reads the first argument as ports; without one it is all.
+func queryArg(args []string) (api.PortQuery, error) {
 	if len(args) == 0 {
-		return nil, nil
+		return parseQuery("all")
 	}
-	return parsePorts(args[0])
+	return parseQuery(args[0])
 }
 
-// missing returns what of a list there is no mux of, nil when there is nothing.
-func missing(list api.PortList, muxes api.Muxes) api.PortList {
-	served := map[int]bool{}
-	for _, s := range muxes {
-		served[s.PortIndex] = true
+// ports reads the ports that a query names, by index. One that isn't there is an error.
+func (r *remote) ports(ctx context.Context, q api.PortQuery) ([]api.Status, error) {
+	muxes, err := r.client.All(ctx, r.vmSet)
+	if err != nil {
+		return nil, err
 	}
-	var missing api.PortList
-	for _, port := range list {
-		if !served[port] {
-			missing = append(missing, port)
-		}
+	ports, err := q.Pick(muxes)
+	if err != nil {
+		return nil, fmt.Errorf("vm_set %s: %w; mux-agent status lists its ports", r.vmSet, err)
 	}
-	return missing
+	return ports, nil
 }
 
-// pick returns the muxes of a list by port index.
-func pick(list api.PortList, muxes api.Muxes) []api.Status {
-	var picked []api.Status
+// byPort returns muxes by port index.
+func byPort(muxes api.Muxes) []api.Status {
+	ports := make([]api.Status, 0, len(muxes))
 	for _, s := range muxes {
-		if list.Has(s.PortIndex) {
-			picked = append(picked, s)
-		}
+		ports = append(ports, s)
 	}
-	slices.SortFunc(picked, func(a, b api.Status) int { return cmp.Compare(a.PortIndex, b.PortIndex) })
-	return picked
+	slices.SortFunc(ports, func(a, b api.Status) int { return cmp.Compare(a.PortIndex, b.PortIndex) })
+	return ports
+}
+
+// byBridge returns ports as the API has them.
+func byBridge(ports []api.Status) api.Muxes {
+	muxes := api.Muxes{}
+	for _, s := range ports {
+		muxes[s.Bridge] = s
+	}
+	return muxes
 }
 
 // parseSide reads a side by its name, or short: upper, lower.
@@ -90,20 +86,43 @@ func parseSides(args []string) ([]string, error) {
 	return sides, nil
 }
 
-// completeSides offers the sides behind the ports.
-func completeSides(sides ...string) cobra.CompletionFunc {
-	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) == 0 {
-			return []string{"all"}, cobra.ShellCompDirectiveNoFileComp
+// totals says of ports what one asks first.
+func totals(ports []api.Status) string {
+	sides, unhealthy, dropped := map[string]int{}, 0, 0
+	for _, s := range ports {
+		sides[s.ActiveSide]++
+		if !s.Healthy {
+			unhealthy++
 		}
-		return sides, cobra.ShellCompDirectiveNoFileComp
+		if len(s.DroppedSides()) > 0 {
+			dropped++
+		}
 	}
+	text := fmt.Sprintf("%s: %d %s, %d %s", countPorts(len(ports)), sides[api.UpperToR], api.UpperToR, sides[api.LowerToR], api.LowerToR)
+	var notes []string
+	if unhealthy > 0 {
+		notes = append(notes, fmt.Sprintf("%d unhealthy", unhealthy))
+	}
+	if dropped > 0 {
+		notes = append(notes, fmt.Sprintf("%d dropped", dropped))
+	}
+	if notes != nil {
+		text += "; " + strings.Join(notes, ", ")
+	}
+	return text
 }
 
-// completePorts offers the one word that stands for ports.
-func completePorts(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return []string{"all"}, cobra.ShellCompDirectiveNoFileComp
+// notUsable counts bridges that are named like a mux.
+func notUsable(n int) string {
+	if n == 1 {
+		return "1 bridge is not a usable mux"
 	}
-	return nil, cobra.ShellCompDirectiveNoFileComp
+	return fmt.Sprintf("%d bridges are not a usable mux", n)
+}
+
+func countPorts(n int) string {
+	if n == 1 {
+		return "1 port"
+	}
+	return fmt.Sprintf("%d ports", n)
 }

@@ -26,6 +26,9 @@ type remote struct {
 	vmSet    string
 	timeout  time.Duration // for a call with all its tries
 	json     bool
+	wide     bool // tables have all columns
+	yes      bool // nobody is asked
+	stream   bool // the command prints line by line
 
 	tokenFile                     string
 	caCert, clientCert, clientKey string // files
@@ -36,16 +39,56 @@ type remote struct {
 
 // newRemoteCommand makes cmd one that asks an agent. run is called with a client, and the vm_set known.
 func newRemoteCommand(cmd *cobra.Command, run func(cmd *cobra.Command, r *remote, args []string) error) *cobra.Command {
+	_, cmd = addRemoteCommand(cmd, run)
+	return cmd
+}
+
+// newPortsCommand makes cmd one whose first argument is ports. The shell offers these, and for the arguments behind it sides.
+func newPortsCommand(cmd *cobra.Command, sides []string, run func(cmd *cobra.Command, r *remote, args []string) error) (*remote, *cobra.Command) {
+	r, cmd := addRemoteCommand(cmd, run)
+	cmd.ValidArgsFunction = completePorts(r, sides...)
+	return r, cmd
+}
+
+func addRemoteCommand(cmd *cobra.Command, run func(cmd *cobra.Command, r *remote, args []string) error) (*remote, *cobra.Command) {
 	r := addRemote(cmd)
 	cmd.GroupID = groupRemote
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := r.connect(cmd.Context()); err != nil {
-			return err
+		err := r.connect(cmd.Context())
+		if err == nil {
+			defer r.client.Close()
+			err = run(cmd, r, args)
 		}
-		defer r.client.Close()
-		return r.explain(run(cmd, r, args))
+		why := r.explain(err)
+		if why != nil && r.json && !r.stream {
+			return errors.Join(why, printJSON(cmd, reportOf(err, why)))
+		}
+		return why
 	}
-	return cmd
+	return r, cmd
+}
+
+// A report is what a command that fails prints as JSON: why, and what is known of the ports, as the API says it.
+type report struct {
+	ErrMsg   string                 `json:"err_msg"`
+	Failed   map[string]api.Failure `json:"failed,omitempty"` // by bridge
+	Muxes    api.Muxes              `json:"muxes,omitempty"`
+	Rejected []api.Rejected         `json:"rejected,omitempty"`
+}
+
+// A reportedError is one with more to tell in JSON. Without JSON the command has told it.
+type reportedError struct {
+	error
+	report
+}
+
+func (e reportedError) Unwrap() error { return e.error }
+
+func reportOf(err, why error) report {
+	said := reportedError{}
+	errors.As(err, &said)
+	said.ErrMsg = why.Error()
+	return said.report
 }
 
 // addRemote adds the flags that name an agent.
@@ -53,7 +96,15 @@ func addRemote(cmd *cobra.Command) *remote {
 	r := &remote{}
 	cmd.Args = usageArgs(cmd.Args)
 	flags := cmd.Flags()
+	format := ""
 	cmd.PreRunE = func(*cobra.Command, []string) error {
+		switch {
+		case format != "" && !slices.Contains(formats, format):
+			return usageError{fmt.Errorf("--output %q: want %s", format, strings.Join(formats, ", "))}
+		case r.json && format != "" && format != formatJSON:
+			return usageError{fmt.Errorf("--json and --output %s can't both be", format)}
+		}
+		r.json, r.wide = r.json || format == formatJSON, format == formatWide
 		for name, variable := range map[string]string{"endpoint": "MUX_ENDPOINT", "vm-set": "MUX_VM_SET"} {
 			if text := os.Getenv(variable); text != "" && !flags.Changed(name) {
 				if err := flags.Set(name, text); err != nil {
@@ -65,15 +116,29 @@ func addRemote(cmd *cobra.Command) *remote {
 	}
 	flags.StringVar(&r.endpoint, "endpoint", defaultEndpoint, "`URL` of the agent; also MUX_ENDPOINT")
 	flags.StringVar(&r.vmSet, "vm-set", "", "`name` of the testbed; also MUX_VM_SET; the default is the only one that the agent serves")
-	flags.BoolVar(&r.json, "json", false, "print JSON as the API has it")
+	flags.StringVarP(&format, "output", "o", "", "`format` of what is printed: table, wide (all columns) or json (as the API has it)")
+	flags.BoolVar(&r.json, "json", false, "the same as --output json")
 	flags.StringVar(&r.tokenFile, "token-file", "", "`file` with the token of the agent; a token itself can be in MUX_TOKEN")
 	flags.StringVar(&r.caCert, "ca-cert", "", "PEM `file` of the authority to trust, for https")
 	flags.StringVar(&r.clientCert, "client-cert", "", "PEM `file` of the certificate to show, for https")
 	flags.StringVar(&r.clientKey, "client-key", "", "PEM `file` of its key")
 	flags.BoolVar(&r.insecure, "insecure-skip-verify", false, "trust any certificate")
 	flags.DurationVar(&r.timeout, "timeout", client.DefaultRequestTimeout, "how long to try")
+	completeFlag(cmd, "output", formats...)
+	if err := cmd.RegisterFlagCompletionFunc("vm-set", completeVMSets(r)); err != nil {
+		panic(err) // there is no such flag
+	}
 	return r
 }
+
+// What --output takes.
+const (
+	formatTable = "table"
+	formatWide  = "wide"
+	formatJSON  = "json"
+)
+
+var formats = []string{formatTable, formatWide, formatJSON}
 
 // usageArgs makes what is wrong with the arguments a usage error.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
@@ -154,7 +219,7 @@ func (r *remote) explain(err error) error {
 	case client.CodeUnauthorised, api.CodeUnauthorized:
 		return fmt.Errorf("%s does not let us in: %s; see --token-file, MUX_TOKEN and --client-cert", r.endpoint, e.Reason())
 	case client.CodeNotAnAgent:
-		return fmt.Errorf("what answers at %s is no mux agent: %s; see --endpoint", r.endpoint, e.Reason())
+		return fmt.Errorf("what answers at %s is not a mux agent: %s; see --endpoint", r.endpoint, e.Reason())
 	case api.CodeUnknownVMSet:
 		return fmt.Errorf("the agent at %s does not serve vm_set %s; see --vm-set, and GET %s/mux", r.endpoint, r.vmSet, r.endpoint)
 	case api.CodeNotReached:
@@ -169,18 +234,6 @@ func (r *remote) explain(err error) error {
 		said += " (the change may have been done all the same)"
 	}
 	return errors.New(said)
-}
-
-// ports reads the ports of a list, by index. An unknown one is an error.
-func (r *remote) ports(ctx context.Context, list api.PortList) ([]api.Status, error) {
-	muxes, err := r.client.All(ctx, r.vmSet)
-	if err != nil {
-		return nil, err
-	}
-	if missing := missing(list, muxes); missing != nil {
-		return nil, fmt.Errorf("vm_set %s has no port %s; mux-agent status lists those that it has", r.vmSet, missing)
-	}
-	return pick(list, muxes), nil
 }
 
 // printJSON writes a value as the API would, but for people: indented.

@@ -60,27 +60,45 @@ It also runs as mux_simulator.py is called:
 
 which is serve on all IPv4 addresses, with the log in /tmp/mux_simulator_<http port>.log.
 
-Exit codes: 0 done; 1 failed; 2 not called properly; 3 the answer is no: wait did not see the side in time, status
---unhealthy listed something, doctor found something to do.`,
+PORTS are indexes and ranges such as 0-11,20, or upper, lower, unhealthy, dropped, all, or the name of a bridge or an
+interface. A blank between two of these, in quotes, takes what both name: "0-11 unhealthy".
+
+Exit codes: 0 done; 1 failed; 2 a wrong call; 3 the answer is no: wait did not see the side in time, status --unhealthy
+listed something, doctor found something to do. serve ends with 78 when its settings are wrong.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown command %q; see mux-agent --help", args[0])}
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
 			}
-			return nil
+			if meant := cmd.SuggestionsFor(args[0]); len(meant) > 0 {
+				return usageError{fmt.Errorf("unknown command %q; did you mean %s? See mux-agent --help", args[0], strings.Join(meant, " or "))}
+			}
+			return usageError{fmt.Errorf("unknown command %q; see mux-agent --help", args[0])}
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		SuggestionsMinimumDistance: 2,
+		Version:                    version,
 	}
+	root.Flags().Bool("version", false, "print the version")
+	root.SetVersionTemplate(versionLine())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
 	root.AddGroup(&cobra.Group{ID: groupServe, Title: "On the test server:"}, &cobra.Group{ID: groupRemote, Title: "Asking an agent, from anywhere:"})
 	root.AddCommand(
 		newServe(), newDoctor(),
-		newStatus(), newSet(), newToggle(), newDrop(), newOutput(), newReset(), newCounters(), newHistory(), newWatch(), newWait(),
+		newStatus(), newSet(), newToggle(), newDrop(), newOutput(), newReset(), newCounters(), newHistory(), newWatch(), newWait(), newReload(), newLog(),
 		newVersion(), newDocs(),
 	)
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			// Cobra prints the help for a shell that it doesn't know, and ends with 0.
+			cmd.Args, cmd.RunE = usageArgs(cobra.NoArgs), func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 	return root
 }
 
@@ -88,11 +106,15 @@ func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  cobra.NoArgs,
+		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return newScreen(cmd.OutOrStdout()).printf("mux-agent %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return newScreen(cmd.OutOrStdout()).printf("%s", versionLine())
 		},
 	}
+}
+
+func versionLine() string {
+	return fmt.Sprintf("mux-agent %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 var portNumber = regexp.MustCompile(`^[0-9]+$`)

@@ -40,7 +40,7 @@ func hostileAgent(t *testing.T, refuse bool, plainBody bool) string {
 		case r.URL.Path == "/version":
 			fmt.Fprintf(w, `{"version":%s}`, quoted)
 		case r.URL.Path == "/mux":
-			fmt.Fprintf(w, `{"vm_sets":{"x":{"muxes":1,"ready":true,"rejected":[{"bridge":%s,"code":%s,"port_index":0,"reason":%s}]}}}`, quoted, quoted, quoted)
+			fmt.Fprintf(w, `{"vm_sets":{"x":{"muxes":1,"ready":true,"rejected":[{"bridge":%s,"code":%s,"port_index":0,"reason":%s}]},%s:{"muxes":0,"ready":true}}}`, quoted, quoted, quoted, quoted)
 		case strings.HasSuffix(r.URL.Path, "/history"):
 			fmt.Fprintf(w, `{"events":[%s]}`, event)
 		case strings.HasSuffix(r.URL.Path, "/events"):
@@ -61,8 +61,8 @@ func hostileAgent(t *testing.T, refuse bool, plainBody bool) string {
 // What a hostile agent answers reaches no terminal as it is.
 func TestNothingForeignReachesATerminal(t *testing.T) {
 	commands := []string{
-		"status", "status --json", "status --unhealthy", "history 0", "history 0 --json", "set 0 lower", "toggle all", "drop 0 nic", "reset 0 --json",
-		"counters", "counters --json", "wait 0 lower --timeout 1ms", "doctor --ovs-rundir /nonexistent", "doctor --json --ovs-rundir /nonexistent",
+		"status", "status -o wide", "status --json", "status --unhealthy", "status --unhealthy --json", "history 0", "history -o wide", "history 0 --json", "set 0 lower", "toggle all", "drop 0 nic", "reset 0 --json",
+		"counters", "counters --json", "wait 0 lower --timeout 1ms", "wait all lower --timeout 1ms -o json", "reload", "log x", "doctor --ovs-rundir /nonexistent", "doctor --json --ovs-rundir /nonexistent",
 	}
 	for _, refuse := range []bool{false, true} {
 		for _, plainBody := range []bool{false, true} {
@@ -158,4 +158,20 @@ func TestOnlyScreenWritesToATerminal(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A shell prints what completion offers as it is, a line for each.
+func TestNothingForeignReachesAShell(t *testing.T) {
+	t.Setenv("MUX_ENDPOINT", hostileAgent(t, false, false))
+	t.Setenv("MUX_VM_SET", "x")
+	said := runCommand(t, []string{"__complete", "toggle", ""})
+	if !strings.HasPrefix(said, "0\tupper_tor, dropped nic,e") {
+		t.Errorf("it offers no port:\n%s", said)
+	}
+	checkPrintable(t, "completion", strings.ReplaceAll(said, "\t", " "))
+	said = runCommand(t, []string{"__complete", "status", "--vm-set", ""})
+	if !strings.HasPrefix(said, "x\n") {
+		t.Errorf("it offers no vm_set:\n%s", said)
+	}
+	checkPrintable(t, "completion", said)
 }

@@ -30,8 +30,8 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve --listen 127.0.0.1:8080 --vm-set vms17-8",
 		Short: "Serve the mux HTTP API of one testbed",
-		Long: `serve reads the bridges of a vm_set from Open vSwitch, adopts the active side that it finds on each, repairs what
-is no proper cable, and serves the mux HTTP API until it gets SIGTERM or SIGINT. It waits for an Open vSwitch that does
+		Long: `serve reads the bridges of a vm_set from Open vSwitch, adopts the active side that it finds on each, repairs each
+mux that is not a proper cable, and serves the mux HTTP API until it gets SIGTERM or SIGINT. It waits for an Open vSwitch that does
 not run yet.
 
 Every flag has an environment variable: MUX_AGENT_VM_SET for --vm-set, and so on. The flag wins.`,
@@ -91,6 +91,10 @@ Every flag has an environment variable: MUX_AGENT_VM_SET for --vm-set, and so on
 	flags.StringVar(&own.logFile, "log-file", "", "`file` to log to, rotated; the default is standard error")
 	flags.StringVar(&own.logFormat, "log-format", "text", "`format` of the log: text or json")
 	flags.StringVar(&own.logLevel, "log-level", "info", "`level` of the log: debug, info, warn or error")
+	completeFlag(cmd, "driver", agent.DriverOpenFlow, agent.DriverOfctl, agent.DriverSimulated)
+	completeFlag(cmd, "watch", agent.WatchAuto, agent.WatchPoll)
+	completeFlag(cmd, "log-format", agent.LogText, agent.LogJSON)
+	completeFlag(cmd, "log-level", "debug", "info", "warn", "error")
 	return cmd
 }
 

@@ -56,6 +56,12 @@ func (s screen) paint(p paint, text string) painted {
 	return painted("\x1b[" + string(p) + "m" + text + "\x1b[0m")
 }
 
+// note prints a text with a title, in lines that fit a terminal.
+func (s screen) note(p paint, title, text string) {
+	title = api.Printable(title)
+	_ = s.printf("%s %s\n", s.paint(p, title), painted(wrap(text, utf8.RuneCountInString(title)+1)))
+}
+
 // printf writes as fmt.Fprintf does. The format is ours; each argument that isn't a number or painted is made printable.
 func (s screen) printf(format string, args ...any) error {
 	for i, arg := range args {
@@ -125,6 +131,63 @@ func (s screen) table(rows [][]cell) error {
 		}
 	}
 	return nil
+}
+
+// columns is how wide a terminal is taken to be: what the tables of status and history fit, and -o wide does not.
+const columns = 80
+
+// fit cuts the texts of some columns, so that rows fit a terminal: always the widest of them first.
+func fit(rows [][]cell, flexible ...int) [][]cell {
+	widths := make([]int, len(rows[0]))
+	sum := 2 * (len(widths) - 1)
+	for i := range widths {
+		for _, row := range rows {
+			row[i].text = api.Printable(row[i].text)
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i].text))
+		}
+		sum += widths[i]
+	}
+	for ; sum > columns; sum-- {
+		widest := flexible[0]
+		for _, i := range flexible {
+			if widths[i] > widths[widest] {
+				widest = i
+			}
+		}
+		if widths[widest] <= 1 {
+			break
+		}
+		widths[widest]--
+	}
+	for _, row := range rows {
+		for _, i := range flexible {
+			if text := []rune(row[i].text); len(text) > widths[i] {
+				row[i].text = string(text[:widths[i]-1]) + "…"
+			}
+		}
+	}
+	return rows
+}
+
+// wrap breaks a text at blanks into lines that fit a terminal; those behind the first are indented. The first one has room for
+// less, as something stands before it.
+func wrap(text string, before int) string {
+	var lines strings.Builder
+	at := before
+	for i, word := range strings.Fields(api.Printable(text)) {
+		switch n := utf8.RuneCountInString(word); {
+		case i == 0:
+			at += n
+		case at+1+n > columns:
+			lines.WriteString("\n  ")
+			at = 2 + n
+		default:
+			lines.WriteString(" ")
+			at += 1 + n
+		}
+		lines.WriteString(word)
+	}
+	return lines.String()
 }
 
 // header is the first row of a table.
