@@ -110,6 +110,9 @@ func Run(ctx context.Context, cfg Config) error {
 		Metrics: measured.Handler(),
 		Observe: func(r httpapi.Observed) { measured.Observe(metrics.Request(r)) },
 	})
+	for path, method := range handler.Routes() {
+		measured.Expect(path, method)
+	}
 	addresses, err := cfg.open(ctx, handler, gate, secrets)
 	if err != nil {
 		return err

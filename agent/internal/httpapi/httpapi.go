@@ -6,6 +6,7 @@ package httpapi
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -114,6 +115,19 @@ func (s *Server) routes() []route {
 		{"/mux/{vm_set}/{port:[0-9]+}/{action:[^/]+}", methods{"POST": s.inVMSet(s.postPortAction)}},
 		{"/", methods{"GET": s.getPage}},
 		{"/assets/{asset:[a-z]+\\.[a-z]+}", methods{"GET": s.getAsset}},
+	}
+}
+
+// Routes yields the template of each path with each method that it answers, as an observer is told of them.
+func (s *Server) Routes() iter.Seq2[string, string] {
+	return func(yield func(path, method string) bool) {
+		for _, route := range s.routes() {
+			for method := range route.methods {
+				if !yield(route.path, method) {
+					return
+				}
+			}
+		}
 	}
 }
 

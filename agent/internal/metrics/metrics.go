@@ -91,11 +91,22 @@ func New(cfg Config) *Metrics {
 			}, func() float64 { return number(cfg.Stale()[flag]) }))
 		}
 	}
+	for _, reason := range []string{RefusedAddress, RefusedLimit, RefusedClient, RefusedHeaders, RefusedTLS} {
+		m.refused.WithLabelValues(reason) // see Expect
+	}
 	cfg.Registry.MustRegister(
 		m.requests, m.seconds, m.refused, build, open, newMuxes(cfg.Engines),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m
+}
+
+// Expect makes the counters of a route's failures before there are any. A series that begins with its first burst shows no rise to
+// who computes its rate.
+func (m *Metrics) Expect(route, method string) {
+	for _, status := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable} {
+		m.requests.WithLabelValues(route, method, strconv.Itoa(status))
+	}
 }
 
 // maxScrapes is how many scrapes are answered at once; more of them get 503.
