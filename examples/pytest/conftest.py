@@ -16,8 +16,9 @@ import requests
 class Mux:
     """The muxes of one testbed. Sides are "upper_tor" and "lower_tor"; "nic" can be dropped as well."""
 
-    def __init__(self, url):
+    def __init__(self, url, timeout=10):
         self.url = url.rstrip("/")
+        self.timeout = timeout  # of one try, in seconds
         self.http = requests.Session()
         self.changed = set()
 
@@ -67,18 +68,19 @@ class Mux:
         return self._get("/history")["events"]
 
     def _get(self, path):
-        return self._json(self.http.get(self.url + path, timeout=10))
+        return self._json(self.http.get(self.url + path, timeout=self.timeout))
 
     def _post(self, port, path, body):
-        # With the same reqId a repeat does nothing twice, so it is safe even for a toggle.
+        # With the same reqId a repeat does nothing twice, so it is safe even for a toggle, and for a call that timed out: the
+        # agent may have done it all the same.
         self.changed.add(port)
         query = {"reqId": str(uuid.uuid4())}
         for pause in (0.2, 1, None):
             try:
-                answer = self.http.post(f"{self.url}/{port}{path}", params=query, json=body, timeout=10)
+                answer = self.http.post(f"{self.url}/{port}{path}", params=query, json=body, timeout=self.timeout)
                 if answer.status_code < 500 or pause is None:
                     return self._json(answer)
-            except requests.ConnectionError:
+            except (requests.ConnectionError, requests.Timeout):
                 if pause is None:
                     raise
             time.sleep(pause)

@@ -77,7 +77,7 @@ part_pytest() {
   done
   build_agent "$work/mux-agent" 0.1.0
   serve_simulated "$work/mux-agent"
-  PYTHONDONTWRITEBYTECODE=1 "$python" -m pytest -q -p no:cacheprovider -p pytester --mux-url "$url/mux/vms6-1" examples/pytest
+  PYTHONDONTWRITEBYTECODE=1 "$python" -m pytest -q -p no:cacheprovider --mux-url "$url/mux/vms6-1" examples/pytest
   end_simulated
 }
 
