@@ -162,7 +162,7 @@ func TestFlagsOfAccessThatDoNotFit(t *testing.T) {
 	for want, cfg := range map[string]agent.Config{
 		`--allow-cidr "10.0.0.0/33": want a network or an address`: {Listen: "127.0.0.1:0", AllowCIDRs: []string{"10.0.0.0/33"}},
 		`--allow-cidr "nowhere": want a network`:                   {Listen: "127.0.0.1:0", AllowCIDRs: []string{"10.0.0.0/8", "nowhere"}},
-		`--allow-cidr "::ffff:0:0/64": is no IPv4 network`:         {Listen: "127.0.0.1:0", AllowCIDRs: []string{"::ffff:0:0/64"}},
+		`--allow-cidr "::ffff:0:0/64": not an IPv4 network`:        {Listen: "127.0.0.1:0", AllowCIDRs: []string{"::ffff:0:0/64"}},
 		"no address to serve":                                      {},
 		"are about --listen-auth, which is missing":                {Listen: "127.0.0.1:0", TLSCert: cert, TLSKey: key},
 		"--listen-auth needs --token-file, --client-ca or both":    {ListenAuth: "127.0.0.1:0", TLSCert: cert, TLSKey: key},

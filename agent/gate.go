@@ -83,7 +83,7 @@ func parseCIDRs(texts []string) ([]netip.Prefix, error) {
 		}
 		if mapped := 96; p.Addr().Is4In6() {
 			if p.Bits() < mapped {
-				return nil, fmt.Errorf("--allow-cidr %q: is no IPv4 network; write it as such, like 10.0.0.0/8", text)
+				return nil, fmt.Errorf("--allow-cidr %q: not an IPv4 network; write one such as 10.0.0.0/8", text)
 			}
 			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
 		}

@@ -22,7 +22,7 @@ type LogFile struct {
 	instead io.Writer
 }
 
-// OpenLogFile opens the file or says why it can't be written, which is no reason to stop. What can't be written later, as
+// OpenLogFile opens the file or says why it can't be written, which does not stop the agent. What can't be written later, as
 // on a full disk, is written to instead.
 func OpenLogFile(path string, instead io.Writer) (*LogFile, error) {
 	if err := create(path); err != nil {

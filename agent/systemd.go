@@ -117,7 +117,7 @@ func (s supervisor) status() string {
 }
 
 // answer has the API answer a request, in this process: when its locks hang, so does this, and systemd hears no more. It
-// doesn't touch the switch, whose outage is no reason to restart the agent; nor the network, where many
+// doesn't touch the switch, whose outage is not a reason to restart the agent; nor the network, where many
 // clients could keep a sound agent from answering in time.
 func (s supervisor) answer(ctx context.Context) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, api.PathHealthz, http.NoBody)

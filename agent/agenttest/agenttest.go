@@ -241,7 +241,7 @@ func (a *Agent) Inject(port int, from string) []string {
 	return a.sw.Inject(a.names.Bridge(port), from)
 }
 
-// AddForeignFlow adds a flow to the bridge of a port that is none of a mux, and returns when the agent has seen it.
+// AddForeignFlow adds a flow to the bridge of a port that is not one of a mux, and returns when the agent has seen it.
 func (a *Agent) AddForeignFlow(port int) {
 	a.t.Helper()
 	a.sw.AddRawFlow(a.names.Bridge(port), cable.Entry{Flow: cable.Flow{Priority: 100, Match: "arp", Action: "CONTROLLER:65535"}})

@@ -69,7 +69,7 @@ type RouteRole struct {
 	Role         Roles  // 0 where everybody may
 }
 
-// routeRoles is the one table of roles by route. A HEAD asks for what its GET asks for; an OPTIONS and a path that is none
+// routeRoles is the one table of roles by route. A HEAD asks for what its GET asks for; an OPTIONS and a path that is not there
 // ask for nothing.
 var routeRoles = [...]RouteRole{
 	{http.MethodGet, "/", 0}, // the page's own files hold nothing, and ask for the token

@@ -6,7 +6,7 @@ import (
 )
 
 // Printable makes text from somewhere else safe for a terminal and for a line of its own: what would move the cursor, turn
-// text around, or is no UTF-8 becomes U+FFFD, and what would begin a new line a space.
+// text around, or is not UTF-8 becomes U+FFFD, and what would begin a new line a space.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -163,7 +163,7 @@ func (o *OVS) Trace(bridge, inPort string) []string {
 		}
 		name, ok := nameOf(ports, action)
 		if !ok {
-			o.tb.Fatalf("trace of %s: %q is no port of it: datapath actions %q", bridge, action, actions)
+			o.tb.Fatalf("trace of %s: %q is not a port of it: datapath actions %q", bridge, action, actions)
 		}
 		names = append(names, name)
 	}

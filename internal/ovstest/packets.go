@@ -126,7 +126,7 @@ func (o *OVS) openFar(ports []string) map[string]int {
 	for _, port := range ports {
 		end, ok := o.far[port]
 		if !ok {
-			o.tb.Fatalf("%s is no device that the test made: start the switch with ovstest.Veths()", port)
+			o.tb.Fatalf("%s is not a device that the test made: start the switch with ovstest.Veths()", port)
 		}
 		fd, err := o.PacketSocket(end, unix.ETH_P_ALL)
 		if errors.Is(err, unix.ENODEV) {

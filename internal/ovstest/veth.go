@@ -85,7 +85,7 @@ func (o *OVS) farOf(port string) string {
 	o.tb.Helper()
 	far, ok := o.far[port]
 	if !ok {
-		o.tb.Fatalf("%s is no device that the test made", port)
+		o.tb.Fatalf("%s is not a device that the test made", port)
 	}
 	return far
 }

@@ -226,7 +226,7 @@ func (f *Flow) plain() bool {
 	return f.Table == 0 && f.Priority == Priority && f.Match == "" && f.Action == ""
 }
 
-// dead reports whether a number is none of the bridge's living ports of the mux.
+// dead reports whether a number is not one of the bridge's living ports of the mux.
 func (r *reader) dead(port uint32) bool {
 	return port != 0 && port != Local && port != r.Ports[NIC].Number && !r.isToR(port)
 }

@@ -40,7 +40,7 @@ func (ev *Event) cost() int { return eventCost + len(ev.ReqID) + len(ev.Client) 
 // Counts are totals since the start of the agent. Nothing resets them.
 type Counts struct {
 	Flaps    uint64 // changes of side that clients asked for
-	External uint64 // changes that somebody made on the switch; an outage of the switch is none
+	External uint64 // changes that somebody made on the switch; an outage of the switch does not count
 	Repairs  uint64 // muxes that the agent put right
 	// Reconnects counts the bridges that were found anew, after a restart of the switch or because they were made anew.
 	Reconnects uint64

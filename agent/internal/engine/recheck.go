@@ -128,7 +128,7 @@ func (e *Engine) read(bridge string) cable.Sight {
 	return s
 }
 
-// knows reports whether a sight is no news: it shows what the snapshot says, or what it said when the reading began.
+// knows reports whether a sight is not news: it shows what the snapshot says, or what it said when the reading began.
 func (m *mux) knows(s *cable.Sight) bool {
 	cur := m.snap.Load()
 	return cur.shows(s) || cur.previous != nil && !s.Asked.IsZero() && s.Asked.Before(cur.confirmed) && cur.previous.shows(s)

@@ -24,7 +24,7 @@ type Snapshot struct {
 	life    int64
 
 	// What stood before the switch confirmed, at this time, the change that led here: a reading that began earlier may show
-	// it still, and is no news then.
+	// it still, and is not news then.
 	previous  *Snapshot
 	confirmed time.Time
 }

@@ -117,7 +117,7 @@ func (v verdict) lost(known *Snapshot, r *cable.Reading, repairTo cable.State) v
 	next.phase, next.program, next.State = lost, nil, known.State
 	v.cause = Recovery
 	v.debt.repairTo = &repairTo
-	if known.phase == lost { // it was told, and each new attempt is no news
+	if known.phase == lost { // it was told, and each new attempt is not news
 		next.Conditions = known.Conditions
 		return v
 	}

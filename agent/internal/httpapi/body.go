@@ -103,5 +103,5 @@ func write(w http.ResponseWriter, status int, body []byte) {
 	h["Content-Type"] = []string{"application/json"}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that went away is no error of ours
+	_, _ = w.Write(body) // a client that went away is not our error
 }

@@ -20,7 +20,7 @@ func TestARepeatDoesNothingTwice(t *testing.T) {
 	a := agenttest.Start(t, agenttest.Ports(2))
 	for _, path := range []string{"/mux/vms17-8/0?reqId=a", "/mux/vms17-8?reqId=b"} {
 		first := call(t, "POST", a.URL+path, toggleBody)
-		a.Flip(1) // what happened since is no reason for another answer
+		a.Flip(1) // what happened since does not lead to another answer
 		for range 3 {
 			if again := call(t, "POST", a.URL+path, toggleBody); again.status != 200 || again.body != first.body {
 				t.Errorf("%s: %d %s\nfirst %s", path, again.status, again.body, first.body)

@@ -178,7 +178,7 @@ func decodePatch(w http.ResponseWriter, r *http.Request) (map[int]cable.Change, 
 	for port, want := range ports {
 		index, err := strconv.Atoi(port)
 		if err != nil || index < 0 || strconv.Itoa(index) != port {
-			return nil, bad("Bad patch: %q is no port index", port)
+			return nil, bad("Bad patch: %q is not a port index", port)
 		}
 		if want == nil {
 			return nil, bad("Bad patch: port %s is null", port)
@@ -207,9 +207,9 @@ func decodePatch(w http.ResponseWriter, r *http.Request) (map[int]cable.Change, 
 	return changes, nil
 }
 
-var errNoList = errors.New("it is no list of strings")
+var errNoList = errors.New("it is not a list of strings")
 
-// unknownKey returns a key of an object that is none of the known ones, in their exact case. ok is false when there is none.
+// unknownKey returns a key of an object that is not one of the known ones, in their exact case. ok is false when there is none.
 func unknownKey(object map[string]json.RawMessage, known ...string) (key string, ok bool) {
 	for key := range object {
 		if !slices.Contains(known, key) {

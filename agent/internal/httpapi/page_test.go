@@ -96,7 +96,7 @@ func TestPage(t *testing.T) {
 		p.until("port 12 drops", shows(12, "drop"))
 		p.check("port 12 says so to a screen reader", tile(12)+`.ariaLabel.startsWith("Port 12, upper ToR active, drops NIC")`, "true")
 
-		// A bridge that is no mux, one that goes, and all at once.
+		// A bridge that is not a mux, one that goes, and all at once.
 		a.AddBridge(300, "muxy-vms17-8-300")
 		p.until("the bridge is listed with its reason", `document.querySelector("#rejected").checkVisibility() && document.querySelector("#rejected").innerText.includes("it has 1 ports")`)
 		a.RemoveBridge(119)

@@ -52,7 +52,7 @@ func (p *process) cost() (megabytes int, cpu time.Duration) {
 	return megabytes, time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// TestTruthWithHostilePeers: somebody who is no database listens at db.sock. The agent says so, takes little for it, serves again
+// TestTruthWithHostilePeers: a program that is not a database listens at db.sock. The agent says so, takes little for it, serves again
 // when the database is back, and ends when it is told to.
 func TestTruthWithHostilePeers(t *testing.T) {
 	t.Parallel()

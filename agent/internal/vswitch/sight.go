@@ -78,7 +78,7 @@ func (s *Switch) read(ctx context.Context, b ovsdb.Bridge, restoreWait, fresh bo
 	return l
 }
 
-// reject says that the bridge is no mux, which is so whether its flows could be read or not.
+// reject says that the bridge is not a mux, which holds whether its flows could be read or not.
 func (l *look) reject(err error) {
 	l.Rejected, l.Code, l.Flows, l.Err = err.Error(), api.RejectedPorts, nil, nil
 	if r, ok := errors.AsType[*cable.RejectionError](err); ok && r.Code != "" {

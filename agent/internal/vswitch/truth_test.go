@@ -115,7 +115,7 @@ func TestTruthOfOneBridge(t *testing.T) {
 			}
 			if story.mend != nil {
 				if res := w.do(i, toggle); res.Err == nil {
-					t.Errorf("%s: a change succeeded on what is no mux", story.name)
+					t.Errorf("%s: a change succeeded on what is not a mux", story.name)
 				}
 				story.mend(w, w.muxes[i])
 				w.settles(i, story.want, "")

@@ -299,7 +299,7 @@ func TestBridgesThatAreNoMuxes(t *testing.T) {
 	o.AddMux("mbr-vms17-8-3", "mu3", "e", "f")
 	o.AddPort("mbr-vms17-8-3", "g")
 	o.AddMux("mb-vms17-8-0", "mu0", "h", "i")  // the testbed's script would not name it so
-	o.AddMux("mb-vms17-8-1", "mu1", "l", "m")  // mbr-vms17-8-1 is no mux
+	o.AddMux("mb-vms17-8-1", "mu1", "l", "m")  // mbr-vms17-8-1 is not a mux
 	o.AddMux("mb-vms17-8-7", "mu7", "n", "o")  // neither is the testbed's
 	o.AddMux("mbx-vms17-8-7", "mu8", "p", "q") // name for port 7
 	o.AddMux("mbr-vms17-8-5", "mu5", "j", "k")

@@ -150,7 +150,7 @@ func appendUpdate(b []byte, xid uint32, u cable.Update) (frames []byte, last uin
 	return appendBundleControl(b, xid, id, bundleCommit), xid, nil
 }
 
-// addable says why a flow is none that this package adds. Above all one without an in-port, which would take every
+// addable says why this package does not add a flow. Above all one without an in-port, which would take every
 // packet.
 func addable(f *cable.Flow) error {
 	switch {

@@ -49,7 +49,7 @@ type message struct {
 }
 
 // next cuts the first message off b and returns its length in bytes, 0 while b does not hold all of it. An error means
-// that b is no OpenFlow and the stream cannot be read on.
+// that b is not OpenFlow and the stream cannot be read on.
 func next(b []byte) (message, int, error) {
 	if len(b) < headerLen {
 		return message{}, 0, nil

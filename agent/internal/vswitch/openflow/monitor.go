@@ -23,7 +23,7 @@ const (
 	monitorAdd      = 0
 )
 
-// Events of a monitor (ofp_flow_update_event) that are no change by somebody else. After a pause, for which there is no room
+// Events of a monitor (ofp_flow_update_event) that are not a change by somebody else. After a pause, for which there is no room
 // for more updates in the socket, comes another one, that it is over.
 const (
 	eventAbbrev = 4 // the monitor's own connection did it

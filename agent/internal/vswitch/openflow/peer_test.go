@@ -115,7 +115,7 @@ func (p *peer) serve(c net.Conn) {
 		for {
 			m, n, err := next(stream)
 			if err != nil {
-				p.t.Errorf("the connection wrote what is no OpenFlow: %v", err)
+				p.t.Errorf("the connection wrote what is not OpenFlow: %v", err)
 				return
 			}
 			if n == 0 {

@@ -54,7 +54,7 @@ type message struct {
 }
 
 // errUnfit marks a peer that speaks, but not as a database does.
-var errUnfit = errors.New("what it sends is no OVSDB")
+var errUnfit = errors.New("what it sends is not OVSDB")
 
 var errClosed = errors.New("the connection was closed by this agent")
 
@@ -131,7 +131,7 @@ func (c *conn) read() {
 	}
 }
 
-// unfit tells a peer that is no database from one that went.
+// unfit tells a peer that is not a database from one that went.
 func unfit(err error) error {
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	_, kind := errors.AsType[*json.UnmarshalTypeError](err)

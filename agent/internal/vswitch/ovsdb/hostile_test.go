@@ -12,7 +12,7 @@ import (
 	"github.com/sonic-mux/terraform-provider-mux/internal/wait"
 )
 
-// What is no answer of a database ends the connection with an error that says so. Garbage used to spin a core for ever, a null
+// What is not an answer of a database ends the connection with an error that says so. Garbage used to spin a core for ever, a null
 // id or a bare number ended the process, and so did an answer without rows.
 func TestPeersThatAreNoDatabase(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,7 @@
 // (monitor), and transactions that are checked.
 //
 // It owns one connection to db.sock, which whoever needs it opens again when it has ended. What the rows mean for a mux it
-// must not know. It trusts the peer in nothing: what is no answer, or longer than answers are, ends the connection.
+// must not know. It trusts the peer in nothing: what is not an answer, or longer than answers are, ends the connection.
 //
 // ovn-kubernetes/libovsdb v0.8.1 was tried for this. It ends the whole process at {"id":null}, at null, and at an update3
 // without parameters, which its own goroutine reads; an endless string took 2.3 GB in five seconds; after a loss its cache
@@ -94,7 +94,7 @@ type DB struct {
 func New(cfg Config) *DB { return &DB{cfg: cfg} }
 
 // The pauses between attempts to connect. Each is drawn between a half and the whole, so that many agents don't come at once.
-// A peer that is no database costs work at each attempt, and gets longer ones.
+// A peer that is not a database costs work at each attempt, and gets longer ones.
 const (
 	firstRedial = 5 * time.Millisecond
 	lastRedial  = time.Second

@@ -100,7 +100,7 @@ func pair(raw []byte) (tag string, value json.RawMessage, err error) {
 		return "", nil, err
 	}
 	if len(parts) != 2 {
-		return "", nil, fmt.Errorf("%.40q is no value of a column", raw)
+		return "", nil, fmt.Errorf("%.40q is not a value of a column", raw)
 	}
 	err = json.Unmarshal(parts[0], &tag)
 	return tag, parts[1], err
@@ -178,7 +178,7 @@ func (l *ids) UnmarshalJSON(raw []byte) error {
 			return err
 		}
 		if tag != "uuid" {
-			return fmt.Errorf("%.40q is no uuid", m)
+			return fmt.Errorf("%.40q is not a uuid", m)
 		}
 		*l = append(*l, id)
 	}
@@ -211,7 +211,7 @@ func (m *textMap) UnmarshalJSON(raw []byte) error {
 		return err
 	}
 	if tag != "map" {
-		return fmt.Errorf("%.40q is no map", raw)
+		return fmt.Errorf("%.40q is not a map", raw)
 	}
 	var pairs [][2]string
 	if err := json.Unmarshal(value, &pairs); err != nil {
