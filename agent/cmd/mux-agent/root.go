@@ -20,7 +20,7 @@ func isUsage(err error) bool {
 	return errors.As(err, &u)
 }
 
-// exitFound is the exit code of a command whose answer is no.
+// exitFound is the exit code of a check that found something.
 const exitFound = 3
 
 // exitError ends the program with a code of its own.
@@ -63,8 +63,8 @@ which is serve on all IPv4 addresses, with the log in /tmp/mux_simulator_<http p
 PORTS are indexes and ranges such as 0-11,20, or upper, lower, unhealthy, dropped, all, or the name of a bridge or an
 interface. A blank between two of these, in quotes, takes what both name: "0-11 unhealthy".
 
-Exit codes: 0 done; 1 failed; 2 a wrong call; 3 the answer is no: wait did not see the side in time, status --unhealthy
-listed something, doctor found something to do. serve ends with 78 when its settings are wrong.`,
+Exit codes: 0 done; 1 failed; 2 a wrong call; 3 a check that found something: wait did not see the side in time, status
+--unhealthy listed something, doctor has something for you to do. serve ends with 78 when its settings are wrong.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {

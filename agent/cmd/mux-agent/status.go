@@ -45,7 +45,14 @@ With --unhealthy it lists only what is not healthy, and the exit code is 3 when 
 		bad := unhealthy && len(ports)+len(rejected) > 0
 		switch {
 		case !r.json:
-			err = r.printStatus(cmd, ports, rejected)
+			nothing := fmt.Sprintf("no port of %s is \"%s\"", r.vmSet, q)
+			switch {
+			case total > 0:
+				nothing = fmt.Sprintf("%s, none of them unhealthy", countPorts(total))
+			case q.All():
+				nothing = r.vmSet + " has no ports"
+			}
+			err = r.printStatus(cmd, ports, rejected, nothing)
 		case !bad: // else the report has it
 			err = printJSON(cmd, byBridge(ports))
 		}
@@ -71,7 +78,8 @@ func (r *remote) rejected(ctx context.Context, q api.PortQuery) ([]api.Rejected,
 	}), nil
 }
 
-func (r *remote) printStatus(cmd *cobra.Command, ports []api.Status, rejected []api.Rejected) error {
+// printStatus prints a table, or what stands for one that would be empty.
+func (r *remote) printStatus(cmd *cobra.Command, ports []api.Status, rejected []api.Rejected, nothing string) error {
 	events, err := r.client.History(cmd.Context(), r.vmSet)
 	if err != nil && client.Code(err) != api.CodeNotFound { // mux_simulator.py does not have it
 		return err
@@ -81,6 +89,9 @@ func (r *remote) printStatus(cmd *cobra.Command, ports []api.Status, rejected []
 		last[ev.Bridge] = ev
 	}
 	out := newScreen(cmd.OutOrStdout())
+	if len(ports)+len(rejected) == 0 {
+		return out.printf("%s\n", nothing)
+	}
 	rows := statusRows(ports, last, r.wide)
 	if !r.wide {
 		rows = fit(rows, 3, 6)

@@ -51,6 +51,33 @@ func TestTroubleshooting(t *testing.T) {
 	}
 }
 
+// What the README tells somebody to type who has never seen the agent.
+func TestTheFirstMinute(t *testing.T) {
+	a := agenttest.Start(t)
+	t.Setenv("MUX_ENDPOINT", a.URL)
+	commands := 0
+	for _, page := range []string{"../../../README.md", "../../../examples/README.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			command, found := strings.CutPrefix(line, "bin/mux-agent ")
+			if !found || strings.HasPrefix(command, "serve ") {
+				continue
+			}
+			command, _, _ = strings.Cut(command, "#")
+			if said := runDocumented(t, command); strings.Contains(said, "mux-agent: ") {
+				t.Errorf("%s: mux-agent %s says\n%s", page, command, said)
+			}
+			commands++
+		}
+	}
+	if commands < 6 {
+		t.Errorf("%d commands were found, want all", commands)
+	}
+}
+
 // runDocumented runs a command as a shell would, and returns all that it prints.
 func runDocumented(t *testing.T, command string) string {
 	t.Helper()
