@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -299,6 +300,32 @@ func TestABadPatchChangesNothing(t *testing.T) {
 	}
 	if got := call(t, "GET", a.URL+"/mux/vms17-8/0", ""); got.body != mux0+"\n" {
 		t.Errorf("a refused patch has changed port 0: %s", got.body)
+	}
+}
+
+// A change of all ports names some of the bridges that it leaves out; what changes none of them, or names its ports, doesn't.
+func TestChangesOfAllNameWhatTheyLeaveOut(t *testing.T) {
+	a := agenttest.Start(t, agenttest.Ports(2))
+	for port := 11; port < 18; port++ {
+		a.AddBridge(port, fmt.Sprintf("muxy-vms17-8-%d", port))
+	}
+	url := a.URL + "/mux/vms17-8"
+	const named = "mbr-vms17-8-11, mbr-vms17-8-12, mbr-vms17-8-13, mbr-vms17-8-14, mbr-vms17-8-15, and 2 more"
+	for _, c := range []struct{ method, path, body, want string }{
+		{"POST", "", `{"active_side":"toggle"}`, named},
+		{"POST", "/drop", `{"out_sides":["nic"]}`, named},
+		{"POST", "/output", `{"out_sides":["nic"]}`, named},
+		{"POST", "/reset", "", named},
+		{"GET", "", "", ""},
+		{"POST", "/reload", "", ""},
+		{"PATCH", "", `{"ports":{"0":{"active_side":"upper_tor"}}}`, ""},
+		{"POST", "/0", `{"active_side":"toggle"}`, ""},
+		{"GET", "/history", "", ""},
+	} {
+		got := call(t, c.method, url+c.path, c.body)
+		if header := got.header.Get(api.RejectedHeader); got.status != 200 || header != c.want {
+			t.Errorf("%s %s: %d, %q; want %q", c.method, c.path, got.status, header, c.want)
+		}
 	}
 }
 
