@@ -84,6 +84,9 @@ Exit codes: 0 done; 1 failed; 2 a wrong call; 3 a check that found something: wa
 	root.Flags().Bool("version", false, "print the version")
 	root.SetVersionTemplate(versionLine())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if meant := similarFlags(cmd, err); len(meant) > 0 {
+			return usageError{fmt.Errorf("%w; did you mean %s? See %s --help", err, strings.Join(meant, " or "), cmd.CommandPath())}
+		}
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
 	root.AddGroup(&cobra.Group{ID: groupServe, Title: "On the test server:"}, &cobra.Group{ID: groupRemote, Title: "Asking an agent, from anywhere:"})
@@ -100,6 +103,24 @@ Exit codes: 0 done; 1 failed; 2 a wrong call; 3 a check that found something: wa
 		}
 	}
 	return root
+}
+
+// similarFlags returns the flags that somebody may have meant who named one that there is not. Cobra compares commands alone; so
+// each flag becomes one for it.
+func similarFlags(cmd *cobra.Command, err error) []string {
+	unknown := (*pflag.NotExistError)(nil)
+	if !errors.As(err, &unknown) {
+		return nil
+	}
+	flags := &cobra.Command{SuggestionsMinimumDistance: 2}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		flags.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	var meant []string
+	for _, name := range flags.SuggestionsFor(unknown.GetSpecifiedName()) {
+		meant = append(meant, "--"+name)
+	}
+	return meant
 }
 
 func newVersion() *cobra.Command {
