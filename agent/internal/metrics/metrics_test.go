@@ -311,3 +311,24 @@ func TestThePanelsFollowTheVariables(t *testing.T) {
 		t.Errorf("the variables are %v; want those of a testbed, and the agents of it", queries)
 	}
 }
+
+// Each alert has a row that says what to do.
+func TestEachAlertIsDocumented(t *testing.T) {
+	rules, err := os.ReadFile("../../../examples/monitoring/alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../../docs/agent/monitoring.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alerts := regexp.MustCompile(`(?m)^ *- alert: (\w+)$`).FindAllStringSubmatch(string(rules), -1)
+	if len(alerts) < 5 {
+		t.Errorf("the alerts are %v, want all", alerts)
+	}
+	for _, alert := range alerts {
+		if !strings.Contains(string(page), "\n| `"+alert[1]+"` | ") {
+			t.Errorf("docs/agent/monitoring.md does not say what to do about %s", alert[1])
+		}
+	}
+}
