@@ -79,6 +79,11 @@ type Config struct {
 // shutdownTimeout is how long requests under way may take at the end; a change takes 3 seconds at most.
 const shutdownTimeout = 5 * time.Second
 
+// A SettingError says that a setting is wrong: to start again with it is of no use.
+type SettingError struct{ error }
+
+func (e SettingError) Unwrap() error { return e.error }
+
 // Run serves until ctx ends, and then finishes the requests and changes under way. An error says what to do about it.
 func Run(ctx context.Context, cfg Config) error {
 	cfg.OVSRunDir = cmp.Or(cfg.OVSRunDir, DefaultOVSRunDir)
@@ -88,15 +93,15 @@ func Run(ctx context.Context, cfg Config) error {
 	engines, switches, closeSwitches, err := newEngines(cfg)
 	defer closeSwitches()
 	if err != nil {
-		return err
+		return SettingError{err}
 	}
 	allowed, err := parseCIDRs(cfg.AllowCIDRs)
 	if err != nil {
-		return err
+		return SettingError{err}
 	}
 	secrets, err := cfg.secrets()
 	if err != nil {
-		return err
+		return SettingError{err}
 	}
 	gate := newGate(allowed, fit(cfg.ListenAuth != "", cfg.Listen != ""), cfg.Log)
 	measured := metrics.New(metrics.Config{

@@ -23,8 +23,12 @@ func run(args []string) int {
 		return 1
 	}
 	root.SetArgs(legacyArgs(args))
-	if err := root.ExecuteContext(ctx); err != nil {
+	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil {
 		_ = newScreen(os.Stderr).printf("mux-agent: %s\n", err)
+		if cmd.Name() == "serve" && isSetting(err) {
+			return exitSetting
+		}
 		return exitCode(err)
 	}
 	return 0

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/sonic-mux/terraform-provider-mux/agent"
 )
 
 // usageError is a command line that can't be understood.
@@ -22,6 +24,16 @@ func isUsage(err error) bool {
 
 // exitFound is the exit code of a check that found something.
 const exitFound = 3
+
+// exitSetting is the exit code of serve for a wrong call or setting, EX_CONFIG of sysexits.h. The units don't start it again
+// then. It is not 2, with which Go ends a program that panics: that must be started again.
+const exitSetting = 78
+
+// isSetting reports whether serve was called or set wrongly.
+func isSetting(err error) bool {
+	var setting agent.SettingError
+	return isUsage(err) || errors.As(err, &setting)
+}
 
 // exitError ends the program with a code of its own.
 type exitError struct {
@@ -161,11 +173,14 @@ func legacyArgs(args []string) []string {
 }
 
 // setFromEnvironment gives every flag that the command line left alone the value of its variable, MUX_AGENT_ and the
-// flag's name in capitals. Lists are separated by commas.
+// flag's name in capitals. Lists are separated by commas. A variable that no flag has is refused, since it is a slip of the
+// finger in a setting that somebody counts on.
 func setFromEnvironment(flags *pflag.FlagSet) error {
 	var errs []error
+	known := map[string]bool{}
 	flags.VisitAll(func(f *pflag.Flag) {
 		name := envName(f.Name)
+		known[name] = true
 		text, ok := os.LookupEnv(name)
 		if !ok || f.Changed || f.Name == "help" {
 			return
@@ -174,9 +189,18 @@ func setFromEnvironment(flags *pflag.FlagSet) error {
 			errs = append(errs, usageError{fmt.Errorf("%s=%q: %w", name, text, err)})
 		}
 	})
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, envPrefix) || known[name] {
+			continue
+		}
+		errs = append(errs, usageError{fmt.Errorf("%s is not a setting: the variables of serve are named after its flags, see mux-agent serve --help", name)})
+	}
 	return errors.Join(errs...)
 }
 
+const envPrefix = "MUX_AGENT_"
+
 func envName(flag string) string {
-	return "MUX_AGENT_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }

@@ -34,9 +34,10 @@ func newServe() *cobra.Command {
 mux that is not a proper cable, and serves the mux HTTP API until it gets SIGTERM or SIGINT. It waits for an Open vSwitch that does
 not run yet.
 
-Every flag has an environment variable: MUX_AGENT_VM_SET for --vm-set, and so on. The flag wins.`,
+Every flag has an environment variable: MUX_AGENT_VM_SET for --vm-set, and so on. The flag wins. A variable with this beginning
+that no flag has is refused. The exit code is 78 when a flag, a variable or a file is wrong.`,
 		GroupID: groupServe,
-		Args:    cobra.NoArgs,
+		Args:    usageArgs(cobra.NoArgs),
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return setFromEnvironment(cmd.Flags()) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("allow-cidr") && len(cfg.AllowCIDRs) == 0 {
