@@ -1,6 +1,6 @@
-// The dialog that asks: before something is done to all ports, and for a token.
+// What can be done to many ports, and the dialog that asks: before it is done to all of them, and for a token.
 
-import { $, el, say, plural } from "./dom.js";
+import { $, el, changes, once, plural, ranges } from "./dom.js";
 
 // openDialog shows what is built, and resolves when the dialog is closed.
 function openDialog(children) {
@@ -19,36 +19,59 @@ export const allActions = [
   { label: "Reset", verb: "reset", action: "/reset", about: "Everything passes again on each port, and its flows are written anew. The sides stay." },
 ];
 
-// askAll asks before it does something to all ports, then does it, and shows each failure.
-export function askAll(model, what) {
-  const total = model.ports.size;
+// wanted is the state to which an action brings a port.
+function wanted(port, what, ends) {
+  const side = what.body?.active_side;
+  if (side === "toggle") return { active_side: port.side === "upper_tor" ? "lower_tor" : "upper_tor" };
+  if (side) return { active_side: side };
+  if (what.action === "/drop") return { dropped: [...new Set([...port.dropped, ...ends])] };
+  if (what.action === "/output") return { dropped: port.dropped.filter((end) => !ends.includes(end)) };
+  return { active_side: port.side, dropped: [] };
+}
+
+// act does something to ports, and shows each that failed: to those that were picked, or to all, for which it asks first.
+// done is called with what was done in words.
+export async function act(model, what, picked, done) {
+  const total = picked ? picked.length : model.ports.size;
   const name = what.label.replace("…", "");
-  const title = el("h2", { id: "ask-title" }, `${name}: all ${plural(total, "port")} of ${model.vmSet}?`);
-  const ends = what.ends ? ["nic", "upper_tor", "lower_tor"].map((end) => el("input", { type: "checkbox", value: end, id: `end-${end}` })) : [];
+  const run = (ends) => picked
+    ? model.bring(what.verb, new Map(picked.map((i) => [i, wanted(model.ports.get(i), what, ends)])))
+    : model.changeAll(what.verb, what.action, what.ends ? { out_sides: ends } : what.body);
   const result = el("div", { class: "result", role: "status" });
   const cancel = el("button", { onclick: () => $("ask").close() }, "Cancel");
-  const go = el("button", { class: "go danger", disabled: ends.length > 0 }, `${name} all`);
-  for (const box of ends) box.addEventListener("change", () => (go.disabled = !ends.some((b) => b.checked)));
-  go.addEventListener("click", async () => {
-    go.disabled = true;
-    go.setAttribute("aria-busy", "true");
-    const body = what.ends ? { out_sides: ends.filter((b) => b.checked).map((b) => b.value) } : what.body;
+  const attempt = async (ends) => {
     try {
-      await model.changeAll(what.action, body);
-      say(`${plural(total, "port")} ${what.verb}`);
+      await run(ends);
+      done(`${plural(total, "port")} ${what.verb}`);
       $("ask").close();
     } catch (failure) {
       result.replaceChildren(...outcome(failure, total, what.verb));
-      go.remove();
       cancel.textContent = "Close";
       cancel.focus();
+      done("");
+      return false;
     }
-  });
+    return true;
+  };
+  const title = (text) => el("h2", { id: "ask-title" }, text);
+  if (picked && !what.ends) {
+    if (!(await attempt())) openDialog([title(`${name}: ${plural(total, "port")}`), result, el("div", { class: "acts end" }, cancel)]);
+    return;
+  }
+  const ends = what.ends ? ["nic", "upper_tor", "lower_tor"].map((end) => el("input", { type: "checkbox", value: end, id: `end-${end}` })) : [];
+  const go = el("button", { class: "go danger", disabled: ends.length > 0 }, picked ? name : `${name} all`);
+  for (const box of ends) box.addEventListener("change", () => (go.disabled = !ends.some((b) => b.checked)));
+  go.addEventListener("click", once(async () => {
+    go.disabled = true;
+    go.setAttribute("aria-busy", "true");
+    if (!(await attempt(ends.filter((b) => b.checked).map((b) => b.value)))) go.remove();
+  }));
   const labels = { nic: "NIC", upper_tor: "upper ToR", lower_tor: "lower ToR" };
-  return openDialog([
-    title, el("p", {}, what.about),
+  openDialog([
+    title(picked ? `${name}: ${plural(total, "port")}, ${ranges(picked)}?` : `${name}: all ${plural(total, "port")} of ${model.vmSet}?`),
+    el("p", {}, what.about),
     ends.length > 0 && el("div", { class: "acts" }, ends.map((box) => el("label", { class: "check" }, box, labels[box.value]))),
-    result, el("div", { class: "acts end" }, cancel, go),
+    result, el("div", { class: "acts end" }, cancel, changes(go)),
   ].filter(Boolean));
 }
 
@@ -63,8 +86,9 @@ function outcome(failure, total, verb) {
 
 const number = (bridge) => Number(bridge.match(/(\d+)$/)?.[1] ?? 0);
 
-// askToken asks for the agent's token. refused is true when the one before was not taken.
+// askToken asks for the agent's token: { token, keep }. refused is true when the one before was not taken.
 export async function askToken(refused) {
+  const keep = el("input", { type: "checkbox", id: "keep-token" });
   const input = el("input", { type: "password", id: "token", autocomplete: "off", "aria-label": "Token", required: true });
   for (;;) {
     const form = el("form", {
@@ -72,11 +96,11 @@ export async function askToken(refused) {
         e.preventDefault();
         $("ask").close();
       },
-    }, input, el("button", { class: "go" }, "Open"));
+    }, input, el("button", { class: "go" }, "Open"), el("label", { class: "check" }, keep, "Keep it on this computer"));
     await openDialog([
       el("h2", { id: "ask-title" }, "This agent wants a token"),
-      el("p", {}, refused ? "The one before was not taken. " : "", "It is kept until this tab is closed, and nowhere else."), form,
+      el("p", {}, refused ? "The one before was not taken. " : "", "This browser forgets it when this tab is closed, or when you say so at the foot of the page."), form,
     ]);
-    if (input.value) return input.value;
+    if (input.value) return { token: input.value, keep: keep.checked };
   }
 }

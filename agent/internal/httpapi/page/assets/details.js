@@ -1,6 +1,6 @@
 // The dialog of one port: its drawing, what can be done to it, and its history.
 
-import { $, el, say, clock, span, shortSide, plural } from "./dom.js";
+import { $, el, changes, once, say, clock, span, shortSide, plural } from "./dom.js";
 import { draw } from "./drawing.js";
 import { shortEnd } from "./grid.js";
 
@@ -33,45 +33,54 @@ export class Details {
   }
 
   build() {
-    const press = (name, label, action, body) => {
-      const button = el("button", { class: name, onclick: () => this.do(button, action, body()) }, label);
+    const press = (name, label, verb, action, body) => {
+      const button = el("button", { class: name, onclick: once(() => this.do(button, verb, action, body())) }, label);
       return button;
     };
+    this.stale = el("p", { class: "banner", role: "status", hidden: true });
     this.title = el("h2", { id: "details-title" });
     this.bridge = el("p", { class: "dim mono" });
     this.health = el("p", { class: "health" });
     this.drawing = el("div", { class: "stage" });
     this.error = el("p", { class: "error", role: "alert", hidden: true });
     this.sides = {
-      upper_tor: press("seg up", "Upper", "", () => ({ active_side: "upper_tor" })),
-      lower_tor: press("seg low", "Lower", "", () => ({ active_side: "lower_tor" })),
+      upper_tor: press("seg up", "Upper", "set to upper", "", () => ({ active_side: "upper_tor" })),
+      lower_tor: press("seg low", "Lower", "set to lower", "", () => ({ active_side: "lower_tor" })),
     };
     this.switches = {};
     for (const end of ends) {
       this.switches[end] = el("button", {
-        class: "switch", role: "switch", onclick: () => {
+        class: "switch", role: "switch", onclick: once(() => {
           const port = this.model.ports.get(this.index);
-          this.do(this.switches[end], port.dropped.includes(end) ? "/output" : "/drop", { out_sides: [end] });
-        },
+          this.do(this.switches[end], "changed", port.dropped.includes(end) ? "/output" : "/drop", { out_sides: [end] });
+        }),
       }, end === "nic" ? "to the NIC" : `to the ${shortEnd(end)} ToR`);
     }
     this.buttons = [
       ...Object.values(this.sides), ...Object.values(this.switches),
-      press("go", "Toggle", "", () => ({ active_side: "toggle" })), press("", "Reset", "/reset", () => undefined),
+      press("go", "Toggle", "toggled", "", () => ({ active_side: "toggle" })), press("", "Reset", "reset", "/reset", () => undefined),
     ];
     const [toggle, reset] = this.buttons.slice(-2);
     this.history = el("tbody");
     this.dialog.replaceChildren(
       el("div", { class: "head" }, el("div", {}, this.title, this.bridge),
         el("button", { class: "close", "aria-label": "Close", onclick: () => this.dialog.close() }, "✕")),
-      this.health, this.drawing,
-      el("div", { class: "acts" },
+      this.stale, this.health, this.drawing,
+      changes(el("div", { class: "acts" },
         el("div", { class: "group", role: "group", "aria-label": "Active side" }, this.sides.upper_tor, this.sides.lower_tor), toggle, reset),
-      el("div", { class: "acts", role: "group", "aria-label": "What passes" }, el("span", { class: "dim" }, "Packets pass"), Object.values(this.switches)),
+      el("div", { class: "acts", role: "group", "aria-label": "What passes" }, el("span", { class: "dim" }, "Packets pass"), Object.values(this.switches))),
       this.error,
       el("h3", {}, "History"),
       el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "History" }, el("table", {},
         el("thead", {}, el("tr", {}, ["Time", "Change", "By", "Took", "Request"].map((h) => el("th", { scope: "col" }, h)))), this.history)));
+  }
+
+  // said shows in words why what is shown may not be so any more, "" when it is so.
+  said(words) {
+    if (this.index === null) return;
+    this.stale.hidden = words === "";
+    this.stale.textContent = words;
+    this.dialog.classList.toggle("past", words !== "");
   }
 
   // refresh repaints the dialog when its port is among those that changed; null is all.
@@ -81,7 +90,9 @@ export class Details {
     this.title.textContent = `Port ${this.index}`;
     for (const button of this.buttons) button.disabled = !port;
     if (!port) {
-      this.health.textContent = "There is no such port any more.";
+      const read = this.model.state !== "connecting";
+      this.bridge.textContent = "";
+      this.health.textContent = read ? `vm_set ${this.model.vmSet} has no port ${this.index}.` : "";
       this.health.className = "health bad";
       this.drawing.replaceChildren();
     } else {
@@ -96,12 +107,13 @@ export class Details {
     this.readHistory();
   }
 
-  async do(button, action, body) {
+  async do(button, verb, action, body) {
     const index = this.index;
+    if (this.model.inFlight.has(index)) return; // a second click, before the answer to the first
     this.error.hidden = true;
     button.setAttribute("aria-busy", "true");
     try {
-      await this.model.change(index, action, body);
+      await this.model.change(index, verb, action, body);
       const port = this.model.ports.get(index);
       say(`Port ${index}: ${shortSide(port.side)} ToR active${port.dropped.length > 0 ? `, drops ${port.dropped.map(shortEnd).join(" and ")}` : ""}`);
     } catch (failure) {

@@ -24,6 +24,21 @@ function fill(node, attributes, children) {
   return node;
 }
 
+// changes holds controls that change something. They are off while what is shown may not be so: setState is told when.
+export function changes(...children) {
+  return el("fieldset", { class: "changes", disabled: document.body.dataset.state !== "live" }, ...children);
+}
+
+export function setState(state) {
+  document.body.dataset.state = state;
+  for (const set of document.querySelectorAll("fieldset.changes")) set.disabled = state !== "live";
+}
+
+// once makes a click of f, and nothing of the second click of a double click.
+export const once = (f) => (e) => {
+  if (e.detail <= 1) f(e);
+};
+
 // setText writes a text only where it differs, since a thousand ports do it every second.
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
@@ -61,3 +76,14 @@ export function span(us) {
 
 export const shortSide = (side) => (side === "upper_tor" ? "upper" : "lower");
 export const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
+
+// ranges writes port indexes as the search takes them: 0-11,20.
+export function ranges(indexes) {
+  const parts = [];
+  for (const i of [...indexes].sort((a, b) => a - b)) {
+    const last = parts.at(-1);
+    if (last?.to === i - 1) last.to = i;
+    else parts.push({ from: i, to: i });
+  }
+  return parts.map(({ from, to }) => (from === to ? from : `${from}-${to}`)).join(",");
+}

@@ -2,6 +2,7 @@
 
 import { $, el, setText, ago, clock, plural, shortSide } from "./dom.js";
 import { agentNow } from "./api.js";
+import { search } from "./query.js";
 
 // Above this many ports tiles get small.
 const many = 240;
@@ -15,14 +16,26 @@ export const filters = [
 ];
 
 export class Grid {
-  constructor(open) {
+  // open is called with the port that a person opens. pick is called with the ports that they pick, and with how: "one" is
+  // picked or let go, "to" are picked beside the others, "none" lets all go.
+  constructor(open, pick) {
     this.root = $("grid");
+    this.pick = pick;
+    this.picking = false; // a click picks
+    this.anchor = null; // the tile that was picked last
+    this.found = []; // the ports that are shown, in their order
     this.tiles = new Map(); // port index → tile
     this.filter = "all";
     this.text = "";
     this.root.addEventListener("click", (e) => {
       const button = e.target.closest(".tile");
-      if (button) open(Number(button.dataset.port), button);
+      if (!button) return;
+      const port = Number(button.dataset.port);
+      if (e.shiftKey) this.pick(this.between(this.anchor ?? port, port), "to");
+      else if (this.picking || e.ctrlKey || e.metaKey) {
+        this.anchor = port;
+        this.pick([port], "one");
+      } else open(port);
     });
     this.root.addEventListener("keydown", (e) => this.move(e));
     this.root.addEventListener("focusin", (e) => {
@@ -35,6 +48,8 @@ export class Grid {
     this.root.replaceChildren();
     this.tiles.clear();
     this.current = null;
+    this.anchor = null;
+    this.found = [];
   }
 
   // show brings ports of the model onto the page: those named, or all.
@@ -78,14 +93,13 @@ export class Grid {
     tile.classes = classes.join(" ");
     setText(tile.side, shortSide(port.side));
     setText(tile.flaps, port.flaps ? `${port.flaps}×` : "");
+    setText(tile.health, port.healthy ? "healthy" : "");
     setText(tile.note, port.reason ? port.reason : port.dropped.length > 0 ? `drops ${port.dropped.map(shortEnd).join(", ")}` : "");
-    tile.haystack = [port.index, port.bridge, port.ports.nic, port.ports.upper_tor, port.ports.lower_tor, port.reason, port.dropped.join(" ")].join(" ").toLowerCase();
     const at = model.changedAt(port.index);
     const health = port.healthy ? `healthy${port.reason ? `, ${port.reason}` : ""}` : port.reason || `drops ${port.dropped.map(shortEnd).join(" and ")}`;
     const label = `Port ${port.index}, ${shortSide(port.side)} ToR active, ${health}, ${plural(port.flaps, "flap")}${at ? `, changed at ${clock(at)}` : ""}`;
     if (tile.label !== label) {
       tile.label = label;
-      tile.button.setAttribute("aria-label", label);
       tile.button.title = label;
     }
     this.age(tile, port, model);
@@ -108,21 +122,38 @@ export class Grid {
     if (this.filter === "fresh") this.apply(model);
   }
 
-  // apply hides what the search and the filter leave out.
+  // apply hides what the search and the filter leave out, and puts the rest in the order in which the search found it.
   apply(model) {
     const { match } = filters.find((f) => f.id === this.filter);
-    const words = this.text.toLowerCase().split(/\s+/).filter(Boolean);
-    let shown = 0;
+    this.found = search(this.text, model.ports.values()).filter((port) => this.tiles.has(port.index) && match(port, model)).map((port) => port.index);
+    const found = new Set(this.found);
     for (const [index, tile] of this.tiles) {
-      const port = model.ports.get(index);
-      const hit = port && match(port, model) && words.every((w) => (/^\d+$/.test(w) ? String(index).startsWith(w) || tile.haystack.includes(`.${w}`) : tile.haystack.includes(w)));
-      if (tile.item.hidden === Boolean(hit)) tile.item.hidden = !hit;
-      if (hit) shown++;
+      if (tile.item.hidden === found.has(index)) tile.item.hidden = !found.has(index);
     }
-    this.shown = shown;
+    let at = this.root.firstElementChild; // moved only where the order differs, since a move takes the focus away
+    for (const index of this.found) {
+      const { item } = this.tiles.get(index);
+      while (at?.hidden) at = at.nextElementSibling;
+      if (at === item) at = at.nextElementSibling;
+      else this.root.insertBefore(item, at);
+    }
     if (this.current?.closest("li")?.hidden) {
       const first = this.root.querySelector("li:not([hidden]) > .tile");
       if (first) this.setCurrent(first);
+    }
+  }
+
+  // between lists the ports that are shown from one to another.
+  between(from, to) {
+    const ends = [this.found.indexOf(from), this.found.indexOf(to)].filter((i) => i >= 0);
+    return this.found.slice(Math.min(...ends), Math.max(...ends) + 1);
+  }
+
+  // mark shows which ports are picked.
+  mark(picked) {
+    for (const [index, { button }] of this.tiles) {
+      if (picked.has(index)) button.setAttribute("aria-pressed", "true");
+      else button.removeAttribute("aria-pressed");
     }
   }
 
@@ -140,7 +171,19 @@ export class Grid {
 
   move(e) {
     const button = e.target.closest(".tile");
-    if (!button || e.altKey || e.ctrlKey || e.metaKey) return;
+    if (!button || e.altKey) return;
+    const here = Number(button.dataset.port);
+    if (e.ctrlKey || e.metaKey) {
+      if (e.key !== "a") return;
+      e.preventDefault();
+      this.pick(this.found, "to");
+      return;
+    }
+    if (e.key === "x" || e.key === "Escape") {
+      this.anchor = here;
+      this.pick([here], e.key === "x" ? "one" : "none");
+      return;
+    }
     const shown = [...this.root.querySelectorAll("li:not([hidden]) > .tile")];
     const at = shown.indexOf(button);
     const top = shown[0]?.getBoundingClientRect().top;
@@ -151,18 +194,24 @@ export class Grid {
     }[e.key];
     if (to === undefined) return;
     e.preventDefault();
-    shown[to]?.focus();
+    if (!shown[to]) return;
+    shown[to].focus();
+    if (e.shiftKey) this.pick(this.between(here, Number(shown[to].dataset.port)), "to");
   }
 }
 
+// makeTile makes a tile. What a screen reader reads of it is what it shows, and some words more.
 function makeTile(index) {
+  const hidden = (text) => el("span", { class: "hidden" }, text);
   const side = el("span", { class: "side" });
+  const health = hidden("");
   const flaps = el("span", { class: "flaps" });
   const age = el("span", { class: "age" });
   const note = el("span", { class: "note" });
   const button = el("button", { class: "tile", "data-port": index, tabindex: -1 },
-    el("span", { class: "y" }, el("i"), el("i")), el("span", { class: "n" }, String(index)), side, age, flaps, note);
-  return { item: el("li", {}, button), button, side, flaps, age, note, haystack: "", label: "", classes: "", last: null };
+    el("span", { class: "y", "aria-hidden": "true" }, el("i"), el("i")), hidden("Port "), el("span", { class: "n" }, String(index)), hidden(" "), side,
+    hidden(" ToR active "), health, hidden(" "), note, hidden(" "), flaps, hidden(" "), age);
+  return { item: el("li", {}, button), button, side, health, flaps, age, note, label: "", classes: "", last: null };
 }
 
 export const shortEnd = (end) => ({ nic: "NIC", upper_tor: "upper", lower_tor: "lower" })[end];

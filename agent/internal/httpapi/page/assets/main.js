@@ -1,41 +1,68 @@
 // The page of one agent: picks the vm_set, and brings its model, the grid, the details and the chart together.
 
-import { $, el, setText, say, clock } from "./dom.js";
-import { request, onTokenWanted } from "./api.js";
+import { $, el, changes, setText, setState, say, clock } from "./dom.js";
+import { request, onTokenWanted, hasToken, forgetToken } from "./api.js";
 import { Model } from "./model.js";
 import { Grid, filters } from "./grid.js";
 import { Details } from "./details.js";
-import { allActions, askAll, askToken } from "./ask.js";
+import { Selection } from "./selection.js";
+import { allActions, act, askToken } from "./ask.js";
 import { drawChart } from "./chart.js";
 
 let model = null;
-const grid = new Grid((index) => goTo(index));
+const grid = new Grid((index) => goTo(index), (ports, how) => selection.pick(ports, how));
+const selection = new Selection(grid);
 const details = new Details((index) => {
-  goTo(null);
+  leave();
   grid.focus(index);
 });
+let vmSets = [];
 let counts = {};
 let chartDue = false;
 let chartDrawn = false;
 
-// The address holds the vm_set and the open port, #vms17-8/3, so that it can be sent to somebody.
+// The address holds the vm_set and the open port, #vms17-8/3, so that it can be sent to somebody. wrong says what is not
+// right with it.
 function place() {
-  const [vmSet, port] = decodeURIComponent(location.hash.slice(1)).split("/");
-  return { vmSet, port: port ? Number(port) : null };
+  let parts;
+  try {
+    parts = decodeURIComponent(location.hash.slice(1)).split("/");
+  } catch {
+    return { vmSet: "", port: null, wrong: "The address of this page has a part after # that can't be read." };
+  }
+  const [vmSet, port = ""] = parts;
+  if (vmSet && !vmSets.includes(vmSet)) {
+    return { vmSet: "", port: null, wrong: `This agent does not serve a vm_set ${vmSet}. It serves ${vmSets.join(", ") || "none"}.` };
+  }
+  if (port && !/^\d{1,9}$/.test(port)) return { vmSet, port: null, wrong: `${port} is not the number of a port.` };
+  return { vmSet, port: port ? Number(port) : null, wrong: "" };
 }
 
-function goTo(port, vmSet = model.vmSet) {
-  const hash = `#${encodeURIComponent(vmSet)}${port === null ? "" : `/${port}`}`;
-  if (location.hash !== hash) history.replaceState(null, "", hash);
+// goTo opens a port. The browser's Back closes it.
+function goTo(port) {
+  history.pushState({ opened: true }, "", `#${encodeURIComponent(model.vmSet)}/${port}`);
   show();
+}
+
+// leave closes the open port.
+function leave() {
+  if (place().port === null) return;
+  if (history.state?.opened) history.back();
+  else {
+    history.replaceState(null, "", `#${encodeURIComponent(model.vmSet)}`);
+    show();
+  }
 }
 
 // show follows the address.
 function show() {
-  const { vmSet, port } = place();
+  const { vmSet, port, wrong } = place();
+  $("nowhere").hidden = wrong === "";
+  setText($("nowhere"), wrong);
   if (vmSet && vmSet !== model?.vmSet) choose(vmSet);
   if (port === null) details.close();
   else if (details.index !== port) details.open(model, port);
+  state();
 }
 
 function choose(vmSet) {
@@ -48,6 +75,7 @@ function choose(vmSet) {
     state: () => mine === model && state(),
   });
   model = mine;
+  selection.follow(model);
   model.start();
   state();
 }
@@ -72,8 +100,7 @@ function paint() {
   details.refresh(indexes);
   count();
   rejected();
-  $("notready").hidden = !model.notReady;
-  setText($("notready"), model.notReady);
+  selection.refresh();
   if (!chartDrawn) chart(); // later ones can wait for the tick
   empty();
 }
@@ -98,8 +125,8 @@ function count() {
 
 function empty() {
   const none = $("none");
-  none.hidden = grid.shown > 0 || model.notReady !== "" || model.state === "connecting";
-  setText(none, model.ports.size === 0 ? `vm_set ${model.vmSet} has no mux yet. One is served as soon as its bridge has three ports.` : "No port fits the search and the filter.");
+  none.hidden = grid.found.length > 0 || model.failure !== null || model.state === "connecting";
+  setText(none, model.ports.size === 0 ? `vm_set ${model.vmSet} has no mux yet. The agent serves one as soon as its bridge has three ports.` : "No port fits the search and the filter.");
 }
 
 function rejected() {
@@ -114,14 +141,34 @@ function rejected() {
   list.replaceChildren(...model.rejected.map((b) => el("li", {}, el("b", { class: "mono" }, b.bridge), ` ${b.reason}`)));
 }
 
+// state shows whether what is shown is so, everywhere.
+let was = "";
 function state() {
-  const badge = $("live");
-  badge.dataset.state = model.state;
-  setText($("live-text"), { connecting: "connecting", live: "live", stale: "stale" }[model.state]);
-  document.body.classList.toggle("stale", model.state === "stale");
-  $("stale").hidden = model.state !== "stale";
-  if (model.state === "stale") setText($("stale"), `No connection to the agent since ${clock(model.staleSince)}. What you see is from then. Trying again…`);
-  if (model.state === "live") say("Live");
+  const now = model.state;
+  setState(now);
+  $("live").dataset.state = now;
+  setText($("live-text"), now);
+  const words = past();
+  $("stale").hidden = words === "";
+  setText($("stale"), words);
+  details.said(words);
+  $("forget").hidden = !hasToken();
+  empty();
+  if (now === "live" && was !== "live") say("Live");
+  was = now;
+}
+
+// past says why what is shown may not be so any more.
+function past() {
+  const { failure, vmSet } = model;
+  if (failure === null) return "";
+  const end = "This page tries again.";
+  if (failure.status === 0) return `The agent has not answered since ${clock(model.heard)}. This page shows what was so then. ${end}`;
+  const seen = model.ports.size > 0 ? ` This page shows what was so at ${clock(model.heard)}.` : "";
+  const words = failure.message.replace(/[.!]?$/, ".");
+  if (failure.code === "unknown_vm_set") return `This agent does not serve vm_set ${vmSet}.${seen} ${end}`;
+  if (failure.code === "not_ready") return `The agent is not ready: ${words}${seen} ${end}`;
+  return `The agent answers with an error, ${failure.status}: ${words}${seen} ${end}`;
 }
 
 function tick() {
@@ -135,7 +182,7 @@ function buildBar() {
     el("button", { id: `filter-${f.id}`, class: "chip", "aria-pressed": String(f.id === "all"), onclick: () => pick(f.id) }, `${f.label} `, el("span", { class: "num" }, "0"))));
   $("filters").append(el("button", {
     id: "no-mux", class: "chip alert", hidden: true, onclick: () => $("rejected").scrollIntoView({ block: "center" }),
-  }, "No mux ", el("span", { class: "num" })));
+  }, "Not usable ", el("span", { class: "num" })));
   $("search").addEventListener("input", (e) => {
     grid.text = e.target.value;
     grid.apply(model);
@@ -157,19 +204,19 @@ function buildBar() {
   const open = (yes) => {
     menu.hidden = !yes;
     $("all").setAttribute("aria-expanded", String(yes));
-    if (yes) menu.firstChild.focus();
+    if (yes) menu.querySelector("button").focus();
   };
-  menu.append(...allActions.map((what) => el("button", {
+  menu.append(changes(...allActions.map((what) => el("button", {
     onclick: () => {
       open(false);
       $("all").focus();
-      askAll(model, what);
+      act(model, what, null, (words) => selection.did(words));
     },
-  }, what.label)));
+  }, what.label))));
   $("all").addEventListener("click", () => open(menu.hidden));
   document.addEventListener("click", (e) => !e.target.closest(".menu") && open(false));
   $("all").parentNode.addEventListener("keydown", (e) => {
-    const items = [...menu.children];
+    const items = [...menu.querySelectorAll("button")];
     const to = { ArrowDown: 1, ArrowUp: -1 }[e.key];
     if (e.key === "Escape" && !menu.hidden) {
       open(false);
@@ -196,19 +243,25 @@ async function start() {
     try {
       const [overview, version] = await Promise.all([request("GET", "mux"), request("GET", "version")]);
       setText($("version"), `mux-agent ${version.version}`);
-      const names = Object.keys(overview.vm_sets);
-      $("vmset").append(...names.map((name) => el("option", { value: name }, name)));
-      $("vmset").disabled = names.length < 2;
-      $("vmset").addEventListener("change", (e) => goTo(null, e.target.value));
-      const { vmSet } = place();
-      choose(names.includes(vmSet) ? vmSet : names[0]);
+      vmSets = Object.keys(overview.vm_sets);
+      $("vmset").append(...vmSets.map((name) => el("option", { value: name }, name)));
+      $("vmset").disabled = vmSets.length < 2;
+      $("vmset").addEventListener("change", (e) => (location.hash = encodeURIComponent(e.target.value)));
+      choose(place().vmSet || vmSets[0]);
       break;
     } catch (failure) {
       $("stale").hidden = false;
-      setText($("stale"), `${failure.message} Trying again…`);
+      setText($("stale"), `${failure.message.replace(/[.!]?$/, ".")} This page tries again.`);
       await new Promise((resolve) => setTimeout(resolve, 1000));
     }
   }
+  $("forget").addEventListener("click", () => {
+    forgetToken();
+    location.reload();
+  });
+  // A browser may keep a page that was left, with its stream, and gives one host six connections for all of its pages.
+  window.addEventListener("pagehide", () => model.stop());
+  window.addEventListener("pageshow", (e) => e.persisted && location.reload());
   show();
   window.addEventListener("hashchange", show);
   setInterval(tick, 1000);

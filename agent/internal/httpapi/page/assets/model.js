@@ -1,6 +1,6 @@
 // What the page knows of one vm_set: its ports, what happened to them, and whether that is fresh.
 
-import { request, follow, agentNow } from "./api.js";
+import { Failure, request, randomID, follow, agentNow, lastHeard } from "./api.js";
 
 const hour = 3_600_000;
 const minute = 60_000;
@@ -15,11 +15,16 @@ export class Model {
     this.path = `mux/${encodeURIComponent(vmSet)}`;
     this.ports = new Map(); // port index → port
     this.rejected = [];
-    this.notReady = "";
     this.events = []; // of the last hour, oldest first
     this.since = agentNow(); // from when on events are complete
     this.state = "connecting"; // or live, stale
-    this.staleSince = null;
+    this.heard = 0; // when the last byte came before it was stale, in milliseconds of our clock
+    this.open = false; // the stream, and all was read since
+    this.opening = null; // the stream that was opened last, until it breaks
+    this.streamFailure = null;
+    this.readFailure = null;
+    this.inFlight = new Set(); // port indexes that are being changed
+    this.last = null; // the last act, which can be undone: { reqId, verb, before: port index → { active_side, dropped } }
     this.lastChange = new Map(); // port index → event
     this.onChanged = changed;
     this.onState = state;
@@ -36,7 +41,12 @@ export class Model {
       open: () => this.opened(),
       change: (ev) => this.queue ? this.queue.push(ev) : this.apply([ev]),
       missed: () => this.readSoon(0),
-      lost: () => this.setState("stale"),
+      lost: (failure) => {
+        this.open = false;
+        this.opening = null;
+        this.streamFailure = failure;
+        this.judge();
+      },
     });
     this.read();
   }
@@ -47,14 +57,25 @@ export class Model {
   }
 
   async opened() {
+    const mine = (this.opening = {});
     await this.readHistory();
     await this.read();
-    this.setState("live");
+    if (this.opening !== mine) return; // it broke meanwhile
+    this.open = true;
+    this.streamFailure = null;
+    this.judge();
   }
 
-  setState(state) {
-    if (this.end.signal.aborted || state === this.state) return;
-    if (state === "stale") this.staleSince = Date.now();
+  // failure is why what is shown may not be so any more, or null.
+  get failure() {
+    return this.streamFailure || this.readFailure;
+  }
+
+  // judge says whether what is shown is so: the stream lives, and all ports could be read.
+  judge() {
+    if (this.end.signal.aborted) return;
+    const state = this.failure ? "stale" : this.open ? "live" : this.state;
+    if (state === "stale" && this.state !== "stale") this.heard = lastHeard();
     this.state = state;
     this.onState();
   }
@@ -93,7 +114,7 @@ export class Model {
       const port = this.ports.get(ev.port_index);
       if (!ev.to) this.ports.delete(ev.port_index);
       else if (port) {
-        Object.assign(port, { side: ev.to.active_side, dropped: ev.to.dropped, healthy: ev.to.healthy, reason: ev.to.reason || "", code: ev.to.reason_code || "" });
+        Object.assign(port, { side: ev.to.active_side, dropped: ev.to.dropped, healthy: ev.to.healthy, reason: ev.to.reason || "", codes: ev.to.reason_code ? [ev.to.reason_code] : [] });
       }
       touched.push(ev.port_index);
     }
@@ -118,7 +139,7 @@ export class Model {
   read() {
     this.reading ??= this.readNow().finally(() => {
       this.reading = null;
-      this.readSoon(lull);
+      this.readSoon(this.readFailure ? pause : lull);
     });
     return this.reading;
   }
@@ -128,7 +149,7 @@ export class Model {
     this.lastRead = Date.now();
     try {
       const [overview, muxes] = await Promise.all([request("GET", "mux"), request("GET", this.path)]);
-      this.notReady = "";
+      this.readFailure = null;
       this.rejected = overview.vm_sets[this.vmSet]?.rejected || [];
       const seen = new Set();
       for (const status of Object.values(muxes)) {
@@ -137,9 +158,9 @@ export class Model {
       }
       for (const index of this.ports.keys()) if (!seen.has(index)) this.ports.delete(index);
     } catch (failure) {
-      this.notReady = failure.code === "not_ready" || failure.code === "unknown_vm_set" ? failure.message : "";
-      if (failure.status === 0) this.setState("stale");
+      this.readFailure = failure;
     }
+    this.judge();
     const late = this.queue;
     this.queue = null;
     if (this.end.signal.aborted) return;
@@ -148,20 +169,66 @@ export class Model {
   }
 
   // change sends one change of a port and shows its answer.
-  async change(port, action, body) {
-    const status = await request("POST", `${this.path}/${port}${action}`, body);
-    this.ports.set(port, { ...this.ports.get(port), ...fromStatus(status) });
-    this.onChanged([port]);
-    this.readSoon(500);
+  change(port, verb, action, body) {
+    return this.send([port], verb, "POST", `${this.path}/${port}${action}`, body);
   }
 
   // changeAll sends one change of all ports. A Failure names those that failed.
-  async changeAll(action, body) {
-    try {
-      await request("POST", this.path + action, body);
-    } finally {
-      this.readSoon(0);
+  changeAll(verb, action, body) {
+    return this.send([...this.ports.keys()], verb, "POST", this.path + action, body);
+  }
+
+  // bring brings ports to a state: port index → { active_side, dropped }, what is left out stays. A Failure names those that
+  // failed.
+  bring(verb, wanted) {
+    return this.send([...wanted.keys()], verb, "PATCH", this.path, { ports: Object.fromEntries(wanted) });
+  }
+
+  // send sends a change of ports, one at a time for each of them, and remembers what they were before.
+  async send(indexes, verb, method, path, body) {
+    const busy = indexes.filter((i) => this.inFlight.has(i));
+    if (busy.length > 0) throw new Failure(0, "busy", `Port ${busy[0]} is being changed. Wait for the answer.`);
+    const reqId = randomID();
+    const before = new Map();
+    for (const i of indexes) {
+      const port = this.ports.get(i);
+      if (port) before.set(i, { active_side: port.side, dropped: port.dropped });
+      this.inFlight.add(i);
     }
+    this.last = { reqId, verb, before };
+    try {
+      const answer = await request(method, path, body, reqId);
+      this.took("port_index" in answer ? [answer] : Object.values(answer));
+    } catch (failure) {
+      this.took(Object.values(failure.muxes));
+      throw failure;
+    } finally {
+      for (const i of indexes) this.inFlight.delete(i);
+      this.readSoon(500);
+    }
+  }
+
+  // took takes over the status that an answer has.
+  took(statuses) {
+    for (const status of statuses) this.ports.set(status.port_index, { ...this.ports.get(status.port_index), ...fromStatus(status) });
+    this.onChanged(statuses.map((status) => status.port_index));
+  }
+
+  // undo brings the ports of the last act back to what they were, and returns those that it leaves as they are, since
+  // something else happened to them after the act. Ports that the act did not change are neither.
+  async undo() {
+    const { reqId, before } = this.last;
+    const wanted = new Map();
+    const left = [];
+    for (const [index, was] of before) {
+      const port = this.ports.get(index);
+      if (port && port.side === was.active_side && same(port.dropped, was.dropped)) continue;
+      if (port && this.lastChange.get(index)?.req_id === reqId) wanted.set(index, was);
+      else left.push(index);
+    }
+    if (wanted.size > 0) await this.bring("undone", wanted);
+    this.last = null;
+    return { undone: [...wanted.keys()], left };
   }
 
   history(port) {
@@ -178,10 +245,12 @@ export class Model {
   }
 }
 
+const same = (a, b) => a.length === b.length && a.every((end) => b.includes(end));
+
 // fromStatus reads the API's status of a mux.
 function fromStatus(s) {
   return {
-    index: s.port_index, bridge: s.bridge, side: s.active_side, healthy: s.healthy, reason: s.reason || "", code: s.reason_code || "",
-    flaps: s.flap_counter, ports: s.ports, dropped: s.dropped,
+    index: s.port_index, bridge: s.bridge, side: s.active_side, healthy: s.healthy, reason: s.reason || "",
+    codes: (s.conditions || []).map((c) => c.code), flaps: s.flap_counter, ports: s.ports, dropped: s.dropped,
   };
 }
