@@ -51,6 +51,7 @@ type Server struct {
 	alive   func() error
 	origins http.CrossOriginProtection
 	limits  *limits
+	zip     func(http.Handler) http.HandlerFunc
 	pieces  sync.Pool // of buffers of pieceSize, for streams that write
 	refused limiter   // of lines of the log about requests that were refused
 	metrics http.Handler
@@ -64,7 +65,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		engines: map[string]*engine.Engine{}, log: cfg.Log, version: cfg.Version, verbose: cfg.Verbose, repeats: newRepeats(),
 		feeds: map[*engine.Engine]*feed{}, hosts: newHosts(cfg.AllowHosts), alive: cfg.Alive, metrics: cfg.Metrics, observe: cfg.Observe,
-		limits: newLimits(),
+		limits: newLimits(), zip: newZip(),
 	}
 	for _, e := range cfg.Engines {
 		s.engines[e.VMSet()] = e
@@ -98,9 +99,9 @@ func (s *Server) routes() []route {
 		{api.PathReadyz, methods{"GET": s.getReadyz}},
 		{api.PathVersion, methods{"GET": s.getVersion}},
 		{api.PathMetrics, methods{"GET": s.getMetrics}},
-		{api.PathOpenAPI, methods{"GET": s.getOpenAPI}},
-		{"/mux", methods{"GET": s.getOverview}},
-		{"/mux/{vm_set}", methods{"GET": s.inVMSet(s.getAll), "POST": s.inVMSet(s.postAll), "PATCH": s.inVMSet(s.patch)}},
+		{api.PathOpenAPI, methods{"GET": s.compressed(s.getOpenAPI)}},
+		{"/mux", methods{"GET": s.compressed(s.getOverview)}},
+		{"/mux/{vm_set}", methods{"GET": s.compressed(s.inVMSet(s.getAll)), "POST": s.inVMSet(s.postAll), "PATCH": s.inVMSet(s.patch)}},
 		{"/mux/{vm_set}/{action:output|drop}", methods{"POST": s.inVMSet(s.postAllSides)}},
 		{"/mux/{vm_set}/reset", methods{"POST": s.inVMSet(s.postAllReset)}},
 		{"/mux/{vm_set}/reload", methods{"POST": s.inVMSet(s.postReload)}},
@@ -108,8 +109,8 @@ func (s *Server) routes() []route {
 		{"/mux/{vm_set}/flap_counter", methods{"GET": s.inVMSet(s.getFlaps)}},
 		{"/mux/{vm_set}/clear_flap_counter", methods{"POST": s.inVMSet(s.postClearFlaps)}},
 		{"/mux/{vm_set}/events", methods{"GET": s.inVMSet(s.getEvents)}},
-		{"/mux/{vm_set}/history", methods{"GET": s.inVMSet(s.getHistory)}},
-		{"/mux/{vm_set}/{port:[0-9]+}/history", methods{"GET": s.inVMSet(s.getPortHistory), "POST": s.inVMSet(s.postPortAction)}},
+		{"/mux/{vm_set}/history", methods{"GET": s.compressed(s.inVMSet(s.getHistory))}},
+		{"/mux/{vm_set}/{port:[0-9]+}/history", methods{"GET": s.compressed(s.inVMSet(s.getPortHistory)), "POST": s.inVMSet(s.postPortAction)}},
 		// A POST to flap_counter is an unknown action, as it is there.
 		{"/mux/{vm_set}/{port:[0-9]+}/flap_counter", methods{"GET": s.inVMSet(s.onPort(s.getPortFlaps)), "POST": s.inVMSet(s.postPortAction)}},
 		{"/mux/{vm_set}/{port:[0-9]+}/{action:[^/]+}", methods{"POST": s.inVMSet(s.postPortAction)}},
