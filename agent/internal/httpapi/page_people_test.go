@@ -361,3 +361,32 @@ func quoted(v any) string {
 	}
 	return string(text)
 }
+
+// What a page keeps and draws of a night of tests does not grow with it: a week of 30 toggles a second, by a clock of its own.
+func TestPageOfAWeek(t *testing.T) {
+	browser := startBrowser(t)
+	a := agenttest.Start(t, agenttest.Ports(3))
+	p := openTab(browser, t, 1280, 860)
+	p.do(chromedp.Navigate(a.URL))
+	p.until("the page is live", live)
+	p.do(chromedp.Evaluate[chromedp.Void](`Promise.all([import("/assets/model.js"), import("/assets/chart.js")]).then(([m, c]) => {
+		const began = Date.now();
+		const model = new m.Model("vms17-8", { changed() {}, state() {} });
+		const ev = { port_index: 0, from: { active_side: "upper_tor" }, to: { active_side: "lower_tor" } };
+		const week = 7 * 86400 * 30;
+		for (let i = 0; i < week; i++) {
+			Date.now = () => began + i * 1000 / 30;
+			model.remember([{ ...ev, time: new Date(Date.now()).toISOString(), took_us: 100 + i % 900 }]);
+		}
+		const root = document.createElement("figure");
+		c.drawChart(root, model);
+		window.week = { bins: model.bins.bins.size, kept: JSON.stringify(model, (k, v) => v instanceof Map ? [...v] : k === "end" ? 0 : v).length,
+			points: root.querySelectorAll("circle").length, words: root.querySelector("figcaption").textContent };
+	}); undefined`))
+	p.until("the week is over", "window.week")
+	p.check("bins", "window.week.bins <= 60", "true")
+	p.check("characters that are kept", "window.week.kept < 100_000", "true")
+	p.check("points drawn", "window.week.points <= 60 && window.week.points >= 59", "true")
+	p.check("the last hour is counted", `((n) => n > 106_000 && n <= 108_000)(Number(/(\d+) toggles/.exec(window.week.words)[1]))`, "true")
+	p.check("longest and median", `((m) => Math.abs(m[1] - 550) < 30 && m[2] === "999")(/median (\d+) µs, longest (\d+) µs/.exec(window.week.words))`, "true")
+}

@@ -1,8 +1,8 @@
 // What the page knows of one vm_set: its ports, what happened to them, and whether that is fresh.
 
 import { Failure, request, randomID, follow, agentNow, lastHeard } from "./api.js";
+import { Bins } from "./bins.js";
 
-const hour = 3_600_000;
 const minute = 60_000;
 const pause = 2000; // between two reads of all ports while they change
 const lull = 30_000; // between two reads while nothing happens
@@ -15,8 +15,8 @@ export class Model {
     this.path = `mux/${encodeURIComponent(vmSet)}`;
     this.ports = new Map(); // port index → port
     this.rejected = [];
-    this.events = []; // of the last hour, oldest first
-    this.since = agentNow(); // from when on events are complete
+    this.bins = new Bins(); // of the last hour
+    this.since = agentNow(); // from when on they are complete
     this.state = "connecting"; // or live, stale
     this.heard = 0; // when the last byte came before it was stale, in milliseconds of our clock
     this.open = false; // the stream, and all was read since
@@ -84,7 +84,7 @@ export class Model {
     try {
       const { events } = await request("GET", `${this.path}/history`);
       if (events.length > 0) this.since = events.length < 1000 ? Math.min(this.since, Date.parse(events[0].time)) : Date.parse(events[0].time);
-      this.events = [];
+      this.bins = new Bins();
       this.remember(events);
       this.onChanged(null);
     } catch {
@@ -98,12 +98,8 @@ export class Model {
       if (!ev.from) continue;
       ev.at = Date.parse(ev.time);
       this.lastChange.set(ev.port_index, ev);
-      this.events.push(ev);
+      this.bins.add(ev);
     }
-    const old = agentNow() - hour;
-    let n = 0;
-    while (n < this.events.length && this.events[n].at < old) n++;
-    this.events.splice(0, n);
   }
 
   // apply brings events into what is shown. What they don't tell is read soon.
