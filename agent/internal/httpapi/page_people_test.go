@@ -390,3 +390,28 @@ func TestPageOfAWeek(t *testing.T) {
 	p.check("the last hour is counted", `((n) => n > 106_000 && n <= 108_000)(Number(/(\d+) toggles/.exec(window.week.words)[1]))`, "true")
 	p.check("longest and median", `((m) => Math.abs(m[1] - 550) < 30 && m[2] === "999")(/median (\d+) µs, longest (\d+) µs/.exec(window.week.words))`, "true")
 }
+
+// While ports change a page reads what events don't tell, and not all ports each time.
+func TestPageReadsLittle(t *testing.T) {
+	browser := startBrowser(t)
+	a := agenttest.Start(t, agenttest.Ports(120))
+	b := newBetween(t, a.URL)
+	p := openTab(browser, t, 1280, 860)
+	p.do(chromedp.Navigate(b.URL))
+	p.until("the page is live", live)
+	before := b.count("GET /mux/vms17-8")
+	for flaps := range 4 {
+		a.Flip(7)
+		p.until("the flap is counted", tile(7)+fmt.Sprintf(`.querySelector(".flaps").textContent === "%d×"`, flaps+1))
+	}
+	if n := b.count("GET /mux/vms17-8") - before; n > 1 {
+		t.Errorf("all ports were read %d times for 4 flips", n)
+	}
+	if n := b.count("GET /mux/vms17-8/flap_counter"); n == 0 || n > 8 {
+		t.Errorf("the counters were read %d times", n)
+	}
+	a.AddForeignFlow(9)
+	p.until("port 9 is unhealthy", shows(9, "bad"))
+	call(t, "POST", a.URL+"/mux/vms17-8/9/reset", "")
+	p.until("and healthy again", "!"+shows(9, "bad"))
+}

@@ -5,7 +5,8 @@ import { Bins } from "./bins.js";
 
 const minute = 60_000;
 const pause = 2000; // between two reads of all ports while they change
-const lull = 30_000; // between two reads while nothing happens
+const lull = 30_000; // between two reads of all ports while nothing happens, or nothing but what events tell
+const few = 8; // ports that are read one by one
 
 export class Model {
   // changed is called with the ports that changed, or with null when it can be any. state is called when the connection's
@@ -34,6 +35,9 @@ export class Model {
     this.timer = null; // of the next read, at timerAt
     this.timerAt = 0;
     this.lastRead = 0;
+    this.lastFull = 0;
+    this.full = false; // the next read is of all ports
+    this.more = new Set(); // port indexes of which events don't tell all
   }
 
   start() {
@@ -110,39 +114,68 @@ export class Model {
       const port = this.ports.get(ev.port_index);
       if (!ev.to) this.ports.delete(ev.port_index);
       else if (port) {
+        if (ev.to.reason_code) this.more.add(ev.port_index); // there may be more conditions than this one
         Object.assign(port, { side: ev.to.active_side, dropped: ev.to.dropped, healthy: ev.to.healthy, reason: ev.to.reason || "", codes: ev.to.reason_code ? [ev.to.reason_code] : [] });
       }
       touched.push(ev.port_index);
     }
     const came = events.some((ev) => !ev.from || !ev.to);
     this.onChanged(came ? null : touched);
-    this.readSoon(500);
+    this.readSoon(500, came);
   }
 
-  readSoon(delay) {
+  // readSoon reads what events don't tell, or all ports, when the last read is long enough ago.
+  readSoon(delay, full = true) {
     if (this.end.signal.aborted) return;
+    this.full ||= full;
     const at = Math.max(Date.now() + delay, this.lastRead + pause);
     if (this.timer && this.timerAt <= at) return;
     clearTimeout(this.timer);
     this.timerAt = at;
     this.timer = setTimeout(() => {
       this.timer = null;
-      this.read();
+      if (this.full || this.more.size > few || Date.now() - this.lastFull >= lull) this.read();
+      else this.readLess();
     }, at - Date.now());
+  }
+
+  // readLess reads what events don't tell: the counters, the bridges that are not served, and the conditions of the ports that
+  // have some.
+  async readLess() {
+    this.lastRead = Date.now();
+    const indexes = [...this.more];
+    this.more.clear();
+    try {
+      const [overview, flaps, ...statuses] = await Promise.all([
+        request("GET", "mux"), request("GET", `${this.path}/flap_counter`), ...indexes.map((i) => request("GET", `${this.path}/${i}`)),
+      ]);
+      this.rejected = overview.vm_sets[this.vmSet]?.rejected || [];
+      for (const port of this.ports.values()) port.flaps = flaps[port.bridge] ?? port.flaps;
+      for (const status of statuses.map(fromStatus)) {
+        const port = this.ports.get(status.index);
+        if (port?.reason === status.reason) port.codes = status.codes; // else an event told something newer
+      }
+      this.onChanged(null);
+    } catch {
+      this.full = true;
+    }
+    this.readSoon(lull, this.full);
   }
 
   // read reads all ports. Events that come meanwhile are applied behind it, so that nothing older wins.
   read() {
     this.reading ??= this.readNow().finally(() => {
       this.reading = null;
-      this.readSoon(this.readFailure ? pause : lull);
+      this.readSoon(this.readFailure ? pause : lull, this.readFailure !== null);
     });
     return this.reading;
   }
 
   async readNow() {
     this.queue = [];
-    this.lastRead = Date.now();
+    this.lastRead = this.lastFull = Date.now();
+    this.full = false;
+    this.more.clear();
     try {
       const [overview, muxes] = await Promise.all([request("GET", "mux"), request("GET", this.path)]);
       this.readFailure = null;
@@ -200,7 +233,7 @@ export class Model {
       throw failure;
     } finally {
       for (const i of indexes) this.inFlight.delete(i);
-      this.readSoon(500);
+      this.readSoon(500, false);
     }
   }
 
