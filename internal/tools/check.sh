@@ -4,7 +4,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 need_go
-packages shellcheck=shellcheck yamllint=yamllint
+packages shellcheck=shellcheck yamllint=yamllint npm=npm
 work=$(mktemp -d /tmp/mux-check.XXXXXX)
 trap 'rm -rf "$work"' EXIT
 failed=()
@@ -39,6 +39,11 @@ yaml() {
     comments: {min-spaces-from-content: 1}}}'
 }
 
+javascript() {
+  have npm || return 0
+  biome check --error-on-warnings
+}
+
 # generated compares with what make generate makes in a copy: a check changes nothing in the tree that it checks.
 generated() {
   internal/tools/generate.sh "$work/generated" >"$work/generate.log" 2>&1 || {
@@ -63,6 +68,7 @@ check "gofumpt" formatted
 check "golangci-lint" tool golangci-lint run
 check "shellcheck" scripts
 check "yamllint" yaml
+check "biome" javascript
 check "go mod tidy" tidy
 check "make generate" generated
 

@@ -30,6 +30,19 @@ tool() {
   go tool -modfile="$root/internal/tools/$name/go.mod" "$name" "$@"
 }
 
+# biome ARGUMENT… runs the linter and formatter of the page's JavaScript, which npm fetches once at the version that
+# internal/tools/biome pins.
+biome() {
+  local pinned=$root/internal/tools/biome home
+  home=${XDG_CACHE_HOME:-$HOME/.cache}/terraform-provider-mux/biome-$(cat "$pinned"/package*.json | sha256sum | cut -c1-12)
+  if [ ! -x "$home/node_modules/.bin/biome" ]; then
+    mkdir -p "$home"
+    cp "$pinned"/package*.json "$home"
+    npm --prefix "$home" ci --no-audit --no-fund --silent
+  fi
+  "$home/node_modules/.bin/biome" "$@" --config-path="$pinned" agent/internal/httpapi/page
+}
+
 # missing says what is not there. In CI that is a failure; elsewhere the work goes on without it.
 missing() {
   if in_ci; then

@@ -143,7 +143,12 @@ function failureOf(answer, text) {
   } catch {
     // A proxy's, perhaps.
   }
-  return new Failure(answer.status, answer.headers.get("Mux-Error-Code") || "", words(json.err_msg || json.reason || answer.statusText), json);
+  return new Failure(
+    answer.status,
+    answer.headers.get("Mux-Error-Code") || "",
+    words(json.err_msg || json.reason || answer.statusText),
+    json,
+  );
 }
 
 // words cuts off what the replaced service puts before the words of an error.

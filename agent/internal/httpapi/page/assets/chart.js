@@ -1,8 +1,8 @@
 // The chart of the last hour, a bar a minute: how many changes of side, and below it how long they took.
 
-import { el, svg, span, plural } from "./dom.js";
 import { agentNow } from "./api.js";
 import { minuteOf } from "./bins.js";
+import { el, plural, span, svg } from "./dom.js";
 
 const minutes = 60;
 const step = 6.75; // units of the drawing for a minute
@@ -23,20 +23,34 @@ export function drawChart(root, model) {
     const p50 = bin.took.median();
     const worst = bin.took.longest;
     const y = (took) => low.y + low.h - (took / longest) * low.h;
-    marks.push(svg("g", {},
-      svg("title", {}, `${at(end - minutes + i)}: ${plural(bin.toggles, "toggle")}${bin.took.n > 0 ? `, median ${span(p50)}, longest ${span(worst)}` : ""}`),
-      svg("rect", { class: "hit", x, y: 0, width: step, height: low.y + low.h }),
-      svg("rect", { class: "bar", x: x + 0.75, y: top.y + top.h - h, width: step - 1.5, height: h }),
-      bin.took.n > 0 && svg("path", { class: "whisker", d: `M${x + step / 2} ${y(worst)} V${y(p50)}` }),
-      bin.took.n > 0 && svg("circle", { class: "point", cx: x + step / 2, cy: y(p50), r: 1.4 })));
+    marks.push(
+      svg(
+        "g",
+        {},
+        svg(
+          "title",
+          {},
+          `${at(end - minutes + i)}: ${plural(bin.toggles, "toggle")}${bin.took.n > 0 ? `, median ${span(p50)}, longest ${span(worst)}` : ""}`,
+        ),
+        svg("rect", { class: "hit", x, y: 0, width: step, height: low.y + low.h }),
+        svg("rect", { class: "bar", x: x + 0.75, y: top.y + top.h - h, width: step - 1.5, height: h }),
+        bin.took.n > 0 && svg("path", { class: "whisker", d: `M${x + step / 2} ${y(worst)} V${y(p50)}` }),
+        bin.took.n > 0 && svg("circle", { class: "point", cx: x + step / 2, cy: y(p50), r: 1.4 }),
+      ),
+    );
   });
   const since = Math.max(0, (model.since / 60_000 - (end - minutes)) * step);
   const summary = `${plural(toggles, "toggle")}${all.n > 0 ? `, median ${span(all.median())}, longest ${span(all.longest)}` : ""}`;
   root.replaceChildren(
-    svg("svg", { viewBox: `0 0 ${minutes * step} 62`, role: "img", "aria-label": `Last hour: ${summary}` },
+    svg(
+      "svg",
+      { viewBox: `0 0 ${minutes * step} 62`, role: "img", "aria-label": `Last hour: ${summary}` },
       since > 0 && svg("rect", { class: "unknown", x: 0, y: 0, width: Math.min(since, minutes * step), height: 62 }),
-      svg("path", { class: "axis", d: `M0 ${top.y + top.h + 0.5} H${minutes * step} M0 ${low.y + low.h + 0.5} H${minutes * step}` }), marks),
-    el("figcaption", {}, el("span", {}, since > 0 ? `since ${at(model.since / 60_000)}` : "last hour"), el("span", {}, summary)));
+      svg("path", { class: "axis", d: `M0 ${top.y + top.h + 0.5} H${minutes * step} M0 ${low.y + low.h + 0.5} H${minutes * step}` }),
+      marks,
+    ),
+    el("figcaption", {}, el("span", {}, since > 0 ? `since ${at(model.since / 60_000)}` : "last hour"), el("span", {}, summary)),
+  );
 }
 
 const at = (minute) => new Date(minute * 60_000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });

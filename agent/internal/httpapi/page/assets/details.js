@@ -1,6 +1,6 @@
 // The dialog of one port: its drawing, what can be done to it, and its history.
 
-import { $, el, changes, once, say, clock, span, shortSide, plural } from "./dom.js";
+import { $, changes, clock, el, once, plural, say, shortSide, span } from "./dom.js";
 import { draw } from "./drawing.js";
 import { shortEnd } from "./grid.js";
 
@@ -49,30 +49,73 @@ export class Details {
     };
     this.switches = {};
     for (const end of ends) {
-      this.switches[end] = el("button", {
-        class: "switch", role: "switch", onclick: once(() => {
-          const port = this.model.ports.get(this.index);
-          this.do(this.switches[end], "changed", port.dropped.includes(end) ? "/output" : "/drop", { out_sides: [end] });
-        }),
-      }, end === "nic" ? "to the NIC" : `to the ${shortEnd(end)} ToR`);
+      this.switches[end] = el(
+        "button",
+        {
+          class: "switch",
+          role: "switch",
+          onclick: once(() => {
+            const port = this.model.ports.get(this.index);
+            this.do(this.switches[end], "changed", port.dropped.includes(end) ? "/output" : "/drop", { out_sides: [end] });
+          }),
+        },
+        end === "nic" ? "to the NIC" : `to the ${shortEnd(end)} ToR`,
+      );
     }
     this.buttons = [
-      ...Object.values(this.sides), ...Object.values(this.switches),
-      press("go", "Toggle", "toggled", "", () => ({ active_side: "toggle" })), press("", "Reset", "reset", "/reset", () => undefined),
+      ...Object.values(this.sides),
+      ...Object.values(this.switches),
+      press("go", "Toggle", "toggled", "", () => ({ active_side: "toggle" })),
+      press("", "Reset", "reset", "/reset", () => undefined),
     ];
     const [toggle, reset] = this.buttons.slice(-2);
     this.history = el("tbody");
     this.dialog.replaceChildren(
-      el("div", { class: "head" }, el("div", {}, this.title, this.bridge),
-        el("button", { class: "close", "aria-label": "Close", onclick: () => this.dialog.close() }, "✕")),
-      this.stale, this.health, this.drawing,
-      changes(el("div", { class: "acts" },
-        el("div", { class: "group", role: "group", "aria-label": "Active side" }, this.sides.upper_tor, this.sides.lower_tor), toggle, reset),
-      el("div", { class: "acts", role: "group", "aria-label": "What passes" }, el("span", { class: "dim" }, "Packets pass"), Object.values(this.switches))),
+      el(
+        "div",
+        { class: "head" },
+        el("div", {}, this.title, this.bridge),
+        el("button", { class: "close", "aria-label": "Close", onclick: () => this.dialog.close() }, "✕"),
+      ),
+      this.stale,
+      this.health,
+      this.drawing,
+      changes(
+        el(
+          "div",
+          { class: "acts" },
+          el("div", { class: "group", role: "group", "aria-label": "Active side" }, this.sides.upper_tor, this.sides.lower_tor),
+          toggle,
+          reset,
+        ),
+        el(
+          "div",
+          { class: "acts", role: "group", "aria-label": "What passes" },
+          el("span", { class: "dim" }, "Packets pass"),
+          Object.values(this.switches),
+        ),
+      ),
       this.error,
       el("h3", {}, "History"),
-      el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "History" }, el("table", {},
-        el("thead", {}, el("tr", {}, ["Time", "Change", "By", "Took", "Request"].map((h) => el("th", { scope: "col" }, h)))), this.history)));
+      el(
+        "div",
+        { class: "scroll", tabindex: 0, role: "region", "aria-label": "History" },
+        el(
+          "table",
+          {},
+          el(
+            "thead",
+            {},
+            el(
+              "tr",
+              {},
+              ["Time", "Change", "By", "Took", "Request"].map((h) => el("th", { scope: "col" }, h)),
+            ),
+          ),
+          this.history,
+        ),
+      ),
+    );
   }
 
   // said shows in words why what is shown may not be so any more, "" when it is so.
@@ -98,7 +141,8 @@ export class Details {
     } else {
       this.bridge.textContent = `${port.bridge} · ${plural(port.flaps, "flap")}`;
       const dropped = port.dropped.map(shortEnd).join(", ");
-      this.health.textContent = port.reason || (dropped ? `Drops packets to ${dropped}, as asked.` : `Healthy, the ${shortSide(port.side)} ToR is active.`);
+      this.health.textContent =
+        port.reason || (dropped ? `Drops packets to ${dropped}, as asked.` : `Healthy, the ${shortSide(port.side)} ToR is active.`);
       this.health.className = `health ${port.reason && !port.healthy ? "bad" : dropped ? "drop" : "good"}`;
       this.drawing.replaceChildren(draw(port));
       for (const [side, button] of Object.entries(this.sides)) button.setAttribute("aria-pressed", String(port.side === side));
@@ -115,7 +159,9 @@ export class Details {
     try {
       await this.model.change(index, verb, action, body);
       const port = this.model.ports.get(index);
-      say(`Port ${index}: ${shortSide(port.side)} ToR active${port.dropped.length > 0 ? `, drops ${port.dropped.map(shortEnd).join(" and ")}` : ""}`);
+      say(
+        `Port ${index}: ${shortSide(port.side)} ToR active${port.dropped.length > 0 ? `, drops ${port.dropped.map(shortEnd).join(" and ")}` : ""}`,
+      );
     } catch (failure) {
       if (this.index !== index) return;
       this.error.textContent = failure.message;
@@ -145,12 +191,15 @@ export class Details {
 }
 
 function row(ev) {
-  return el("tr", {},
+  return el(
+    "tr",
+    {},
     el("td", { class: "mono" }, el("time", { datetime: ev.time, title: ev.time }, clock(ev.time))),
     el("td", {}, change(ev)),
     el("td", { class: "mono" }, who(ev)),
     el("td", { class: "mono num" }, ev.took_us ? span(ev.took_us) : ""),
-    el("td", { class: "mono dim cut", title: ev.req_id }, ev.req_id));
+    el("td", { class: "mono dim cut", title: ev.req_id }, ev.req_id),
+  );
 }
 
 export function who(ev) {

@@ -1,7 +1,7 @@
 // The grid of ports: one tile each, which search and filters show or hide, and in which the arrow keys move.
 
-import { $, el, setText, ago, clock, plural, shortSide } from "./dom.js";
 import { agentNow } from "./api.js";
+import { $, ago, clock, el, plural, setText, shortSide } from "./dom.js";
 import { search } from "./query.js";
 
 // Above this many ports tiles get small.
@@ -96,7 +96,9 @@ export class Grid {
     setText(tile.health, port.healthy ? "healthy" : "");
     setText(tile.note, port.reason ? port.reason : port.dropped.length > 0 ? `drops ${port.dropped.map(shortEnd).join(", ")}` : "");
     const at = model.changedAt(port.index);
-    const health = port.healthy ? `healthy${port.reason ? `, ${port.reason}` : ""}` : port.reason || `drops ${port.dropped.map(shortEnd).join(" and ")}`;
+    const health = port.healthy
+      ? `healthy${port.reason ? `, ${port.reason}` : ""}`
+      : port.reason || `drops ${port.dropped.map(shortEnd).join(" and ")}`;
     const label = `Port ${port.index}, ${shortSide(port.side)} ToR active, ${health}, ${plural(port.flaps, "flap")}${at ? `, changed at ${clock(at)}` : ""}`;
     if (tile.label !== label) {
       tile.label = label;
@@ -125,7 +127,9 @@ export class Grid {
   // apply hides what the search and the filter leave out, and puts the rest in the order in which the search found it.
   apply(model) {
     const { match } = filters.find((f) => f.id === this.filter);
-    this.found = search(this.text, model.ports.values()).filter((port) => this.tiles.has(port.index) && match(port, model)).map((port) => port.index);
+    this.found = search(this.text, model.ports.values())
+      .filter((port) => this.tiles.has(port.index) && match(port, model))
+      .map((port) => port.index);
     const found = new Set(this.found);
     for (const [index, tile] of this.tiles) {
       if (tile.item.hidden === found.has(index)) tile.item.hidden = !found.has(index);
@@ -190,7 +194,12 @@ export class Grid {
     const second = shown.findIndex((t) => t.getBoundingClientRect().top > top + 1);
     const columns = second < 0 ? shown.length : second;
     const to = {
-      ArrowLeft: at - 1, ArrowRight: at + 1, ArrowUp: at - columns, ArrowDown: at + columns, Home: 0, End: shown.length - 1,
+      ArrowLeft: at - 1,
+      ArrowRight: at + 1,
+      ArrowUp: at - columns,
+      ArrowDown: at + columns,
+      Home: 0,
+      End: shown.length - 1,
     }[e.key];
     if (to === undefined) return;
     e.preventDefault();
@@ -208,9 +217,23 @@ function makeTile(index) {
   const flaps = el("span", { class: "flaps" });
   const age = el("span", { class: "age" });
   const note = el("span", { class: "note" });
-  const button = el("button", { class: "tile", "data-port": index, tabindex: -1 },
-    el("span", { class: "y", "aria-hidden": "true" }, el("i"), el("i")), hidden("Port "), el("span", { class: "n" }, String(index)), hidden(" "), side,
-    hidden(" ToR active "), health, hidden(" "), note, hidden(" "), flaps, hidden(" "), age);
+  const button = el(
+    "button",
+    { class: "tile", "data-port": index, tabindex: -1 },
+    el("span", { class: "y", "aria-hidden": "true" }, el("i"), el("i")),
+    hidden("Port "),
+    el("span", { class: "n" }, String(index)),
+    hidden(" "),
+    side,
+    hidden(" ToR active "),
+    health,
+    hidden(" "),
+    note,
+    hidden(" "),
+    flaps,
+    hidden(" "),
+    age,
+  );
   return { item: el("li", {}, button), button, side, health, flaps, age, note, label: "", classes: "", last: null };
 }
 

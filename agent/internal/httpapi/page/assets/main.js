@@ -1,23 +1,26 @@
 // The page of one agent: picks the vm_set, and brings its model, the grid, the details and the chart together.
 
-import { $, el, changes, setText, setState, say, clock } from "./dom.js";
-import { request, onTokenWanted, hasToken, forgetToken } from "./api.js";
-import { Model } from "./model.js";
-import { Grid, filters } from "./grid.js";
-import { Details } from "./details.js";
-import { Selection } from "./selection.js";
-import { allActions, act, askToken } from "./ask.js";
+import { forgetToken, hasToken, onTokenWanted, request } from "./api.js";
+import { act, allActions, askToken } from "./ask.js";
 import { drawChart } from "./chart.js";
+import { Details } from "./details.js";
+import { $, changes, clock, el, say, setState, setText } from "./dom.js";
+import { filters, Grid } from "./grid.js";
+import { Model } from "./model.js";
+import { Selection } from "./selection.js";
 
 let model = null;
-const grid = new Grid((index) => goTo(index), (ports, how) => selection.pick(ports, how));
+const grid = new Grid(
+  (index) => goTo(index),
+  (ports, how) => selection.pick(ports, how),
+);
 const selection = new Selection(grid);
 const details = new Details((index) => {
   leave();
   grid.focus(index);
 });
 let vmSets = [];
-let counts = {};
+const counts = {};
 let chartDue = false;
 let chartDrawn = false;
 
@@ -88,7 +91,7 @@ function changed(indexes) {
   if (indexes === null) everything = true;
   else for (const index of indexes) pending.add(index);
   chartDue = true;
-  frame ||= requestAnimationFrame(paint);
+  if (frame === 0) frame = requestAnimationFrame(paint);
 }
 
 function paint() {
@@ -126,7 +129,12 @@ function count() {
 function empty() {
   const none = $("none");
   none.hidden = grid.found.length > 0 || model.failure !== null || model.state === "connecting";
-  setText(none, model.ports.size === 0 ? `vm_set ${model.vmSet} has no mux yet. The agent serves one as soon as its bridge has three ports.` : "No port fits the search and the filter.");
+  setText(
+    none,
+    model.ports.size === 0
+      ? `vm_set ${model.vmSet} has no mux yet. The agent serves one as soon as its bridge has three ports.`
+      : "No port fits the search and the filter.",
+  );
 }
 
 function rejected() {
@@ -178,11 +186,29 @@ function tick() {
 }
 
 function buildBar() {
-  $("filters").append(...filters.map((f) =>
-    el("button", { id: `filter-${f.id}`, class: "chip", "aria-pressed": String(f.id === "all"), onclick: () => pick(f.id) }, `${f.label} `, el("span", { class: "num" }, "0"))));
-  $("filters").append(el("button", {
-    id: "no-mux", class: "chip alert", hidden: true, onclick: () => $("rejected").scrollIntoView({ block: "center" }),
-  }, "Not usable ", el("span", { class: "num" })));
+  $("filters").append(
+    ...filters.map((f) =>
+      el(
+        "button",
+        { id: `filter-${f.id}`, class: "chip", "aria-pressed": String(f.id === "all"), onclick: () => pick(f.id) },
+        `${f.label} `,
+        el("span", { class: "num" }, "0"),
+      ),
+    ),
+  );
+  $("filters").append(
+    el(
+      "button",
+      {
+        id: "no-mux",
+        class: "chip alert",
+        hidden: true,
+        onclick: () => $("rejected").scrollIntoView({ block: "center" }),
+      },
+      "Not usable ",
+      el("span", { class: "num" }),
+    ),
+  );
   $("search").addEventListener("input", (e) => {
     grid.text = e.target.value;
     grid.apply(model);
@@ -206,13 +232,23 @@ function buildBar() {
     $("all").setAttribute("aria-expanded", String(yes));
     if (yes) menu.querySelector("button").focus();
   };
-  menu.append(changes(...allActions.map((what) => el("button", {
-    onclick: () => {
-      open(false);
-      $("all").focus();
-      act(model, what, null, (words) => selection.did(words));
-    },
-  }, what.label))));
+  menu.append(
+    changes(
+      ...allActions.map((what) =>
+        el(
+          "button",
+          {
+            onclick: () => {
+              open(false);
+              $("all").focus();
+              act(model, what, null, (words) => selection.did(words));
+            },
+          },
+          what.label,
+        ),
+      ),
+    ),
+  );
   $("all").addEventListener("click", () => open(menu.hidden));
   document.addEventListener("click", (e) => !e.target.closest(".menu") && open(false));
   $("all").parentNode.addEventListener("keydown", (e) => {

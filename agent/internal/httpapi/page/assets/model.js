@@ -1,6 +1,6 @@
 // What the page knows of one vm_set: its ports, what happened to them, and whether that is fresh.
 
-import { Failure, request, randomID, follow, agentNow, lastHeard } from "./api.js";
+import { agentNow, Failure, follow, lastHeard, randomID, request } from "./api.js";
 import { Bins } from "./bins.js";
 
 const minute = 60_000;
@@ -43,7 +43,7 @@ export class Model {
   start() {
     follow(`${this.path}/events`, this.end.signal, {
       open: () => this.opened(),
-      change: (ev) => this.queue ? this.queue.push(ev) : this.apply([ev]),
+      change: (ev) => (this.queue ? this.queue.push(ev) : this.apply([ev])),
       missed: () => this.readSoon(0),
       lost: (failure) => {
         this.open = false;
@@ -61,7 +61,8 @@ export class Model {
   }
 
   async opened() {
-    const mine = (this.opening = {});
+    const mine = {};
+    this.opening = mine;
     await this.readHistory();
     await this.read();
     if (this.opening !== mine) return; // it broke meanwhile
@@ -87,7 +88,8 @@ export class Model {
   async readHistory() {
     try {
       const { events } = await request("GET", `${this.path}/history`);
-      if (events.length > 0) this.since = events.length < 1000 ? Math.min(this.since, Date.parse(events[0].time)) : Date.parse(events[0].time);
+      if (events.length > 0)
+        this.since = events.length < 1000 ? Math.min(this.since, Date.parse(events[0].time)) : Date.parse(events[0].time);
       this.bins = new Bins();
       this.remember(events);
       this.onChanged(null);
@@ -115,7 +117,13 @@ export class Model {
       if (!ev.to) this.ports.delete(ev.port_index);
       else if (port) {
         if (ev.to.reason_code) this.more.add(ev.port_index); // there may be more conditions than this one
-        Object.assign(port, { side: ev.to.active_side, dropped: ev.to.dropped, healthy: ev.to.healthy, reason: ev.to.reason || "", codes: ev.to.reason_code ? [ev.to.reason_code] : [] });
+        Object.assign(port, {
+          side: ev.to.active_side,
+          dropped: ev.to.dropped,
+          healthy: ev.to.healthy,
+          reason: ev.to.reason || "",
+          codes: ev.to.reason_code ? [ev.to.reason_code] : [],
+        });
       }
       touched.push(ev.port_index);
     }
@@ -147,7 +155,9 @@ export class Model {
     this.more.clear();
     try {
       const [overview, flaps, ...statuses] = await Promise.all([
-        request("GET", "mux"), request("GET", `${this.path}/flap_counter`), ...indexes.map((i) => request("GET", `${this.path}/${i}`)),
+        request("GET", "mux"),
+        request("GET", `${this.path}/flap_counter`),
+        ...indexes.map((i) => request("GET", `${this.path}/${i}`)),
       ]);
       this.rejected = overview.vm_sets[this.vmSet]?.rejected || [];
       for (const port of this.ports.values()) port.flaps = flaps[port.bridge] ?? port.flaps;
@@ -279,7 +289,14 @@ const same = (a, b) => a.length === b.length && a.every((end) => b.includes(end)
 // fromStatus reads the API's status of a mux.
 function fromStatus(s) {
   return {
-    index: s.port_index, bridge: s.bridge, side: s.active_side, healthy: s.healthy, reason: s.reason || "",
-    codes: (s.conditions || []).map((c) => c.code), flaps: s.flap_counter, ports: s.ports, dropped: s.dropped,
+    index: s.port_index,
+    bridge: s.bridge,
+    side: s.active_side,
+    healthy: s.healthy,
+    reason: s.reason || "",
+    codes: (s.conditions || []).map((c) => c.code),
+    flaps: s.flap_counter,
+    ports: s.ports,
+    dropped: s.dropped,
   };
 }

@@ -15,7 +15,12 @@ const words = {
 // search returns the ports that a text finds, in the order in which they are shown.
 export function search(text, ports) {
   const all = [...ports].sort((a, b) => a.index - b.index);
-  const narrows = text.split(",").map((part) => part.trim()).join(",").split(/\s+/).filter(Boolean)
+  const narrows = text
+    .split(",")
+    .map((part) => part.trim())
+    .join(",")
+    .split(/\s+/)
+    .filter(Boolean)
     .map((narrow) => narrow.split(",").filter(Boolean).map(term));
   const found = all.filter((port) => narrows.every((terms) => terms.some((t) => t.is(port) || t.named?.(port))));
   const first = found.filter((port) => narrows.every((terms) => terms.some((t) => t.is(port))));

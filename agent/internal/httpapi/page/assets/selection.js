@@ -1,7 +1,7 @@
 // The selection: the ports that a person picked, and the bar that acts on them and undoes the last act.
 
-import { $, el, changes, once, say, setText, plural, ranges } from "./dom.js";
 import { act, allActions } from "./ask.js";
+import { $, changes, el, once, plural, ranges, say, setText } from "./dom.js";
 
 export class Selection {
   constructor(grid) {
@@ -10,7 +10,11 @@ export class Selection {
     this.picked = new Set();
     this.words = ""; // what was done last
     this.text = el("p", { class: "picked", role: "status" });
-    this.acts = changes(allActions.map((what) => el("button", { onclick: once(() => act(this.model, what, this.ports(), (words) => this.did(words))) }, what.label)));
+    this.acts = changes(
+      allActions.map((what) =>
+        el("button", { onclick: once(() => act(this.model, what, this.ports(), (words) => this.did(words))) }, what.label),
+      ),
+    );
     this.undo = el("button", { class: "undo", onclick: once(() => this.undoLast()) }, "Undo");
     this.clear = el("button", { onclick: () => this.pick([], "none") }, "Close");
     $("picks").append(this.text, this.acts, changes(this.undo), this.clear);
@@ -62,11 +66,13 @@ export class Selection {
     try {
       const { undone, left } = await this.model.undo();
       const parts = [undone.length > 0 ? `Undone: ${plural(undone.length, "port")}, ${ranges(undone)}.` : "Nothing was undone."];
-      if (left.length > 0) parts.push(`${left.length === 1 ? "Port" : "Ports"} ${ranges(left)} changed again since then, and stay as they are.`);
+      if (left.length > 0)
+        parts.push(`${left.length === 1 ? "Port" : "Ports"} ${ranges(left)} changed again since then, and stay as they are.`);
       this.words = parts.join(" ");
     } catch (failure) {
       const ports = Object.keys(failure.failed);
-      this.words = ports.length > 0 ? `${plural(ports.length, "port")} could not be undone: ${failure.failed[ports[0]].err_msg}` : failure.message;
+      this.words =
+        ports.length > 0 ? `${plural(ports.length, "port")} could not be undone: ${failure.failed[ports[0]].err_msg}` : failure.message;
     }
     this.refresh();
   }
@@ -81,7 +87,12 @@ export class Selection {
     setText(this.text, [n > 0 ? `${plural(n, "port")} picked: ${ranges(this.picked)}.` : "", this.words].filter(Boolean).join(" "));
     this.acts.hidden = n === 0;
     this.undo.hidden = !last;
-    setText(this.undo, last ? `Undo: ${last.before.size === 1 ? `port ${[...last.before.keys()][0]}` : plural(last.before.size, "port")} ${last.verb}` : "Undo");
+    setText(
+      this.undo,
+      last
+        ? `Undo: ${last.before.size === 1 ? `port ${[...last.before.keys()][0]}` : plural(last.before.size, "port")} ${last.verb}`
+        : "Undo",
+    );
     $("pick-shown").hidden = !this.grid.picking && n === 0;
   }
 }
