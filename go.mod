@@ -3,6 +3,7 @@ module github.com/sonic-mux/terraform-provider-mux
 go 1.26.0
 
 require (
+	github.com/DeRuina/timberjack v1.4.10
 	github.com/coreos/go-systemd/v22 v22.6.0
 	github.com/digitalocean/go-openvswitch v0.0.0-20251118231545-85aec29b8ee6
 	github.com/google/go-cmp v0.7.0
@@ -21,7 +22,6 @@ require (
 	github.com/spf13/pflag v1.0.9
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sync v0.23.0
-	gopkg.in/natefinch/lumberjack.v2 v2.2.1
 )
 
 require (

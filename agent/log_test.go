@@ -63,7 +63,7 @@ func TestLogFileIsRotated(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "agent*.log"))
+	files, err := filepath.Glob(path + "*") // as sonic-mgmt collects them
 	if err != nil || len(files) != 2 {
 		t.Errorf("files: %v, %v; want the log and an older one", files, err)
 	}
@@ -142,6 +142,65 @@ func TestLogFileIsMadeAnewAndFollowsNoLinks(t *testing.T) {
 	}
 	if text, err := os.ReadFile(other); err != nil || string(text) != "root's\n" {
 		t.Errorf("the other file: %q, %v", text, err)
+	}
+}
+
+// What logrotate does, by a move or by a copy and a cut, loses no line and leaves no NUL; also after the agent's own rotation.
+func TestLogFileThatOthersRotate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agent.log")
+	var instead bytes.Buffer
+	file, err := agent.OpenLogFile(path, &instead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	write := func(line string) {
+		t.Helper()
+		if _, err := file.Write([]byte(line + "\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(name, text string) {
+		t.Helper()
+		if got, err := os.ReadFile(name); err != nil || string(got) != text {
+			t.Errorf("%s: %.60q, %v, want %.60q", filepath.Base(name), got, err, text)
+		}
+	}
+	for round := range 2 {
+		if round == 1 { // the agent's own rotation
+			write(strings.Repeat("x", 6<<20))
+			write(strings.Repeat("y", 6<<20))
+			if older, err := filepath.Glob(path + "-*-size"); err != nil || len(older) != 1 {
+				t.Fatalf("older files: %v, %v", older, err)
+			}
+		}
+		if err := os.Truncate(path, 0); err != nil {
+			t.Fatal(err)
+		}
+		write("after the cut")
+		write("and one more")
+		want(path, "after the cut\nand one more\n")
+		if err := os.Truncate(path, 0); err != nil {
+			t.Fatal(err)
+		}
+		write("short")
+		want(path, "short\n")
+
+		if err := os.Rename(path, path+".1"); err != nil {
+			t.Fatal(err)
+		}
+		write("after the move")
+		want(path+".1", "short\n")
+		want(path, "after the move\n")
+		if err := os.Rename(path, path+".1"); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, filepath.Dir(path), filepath.Base(path), "") // as logrotate's create
+		write("in the new file")
+		want(path, "in the new file\n")
+	}
+	if instead.Len() > 0 {
+		t.Errorf("lines that were not written: %q", instead.String())
 	}
 }
 
