@@ -60,12 +60,12 @@ part_lint() {
   same_hardening
 }
 
-# same_hardening compares the unit of the packages with the role's, which differ in what the role's says about /tmp and root.
+# same_hardening compares the unit of the packages with the role's, which differ in what the role's says about /tmp, root and the watchdog.
 same_hardening() {
   local unit
   for unit in agent/deploy/systemd/mux-agent@.service agent/deploy/ansible/roles/mux_agent/templates/mux-simulator.service.j2; do
     sed -n '/^\[Service\]/,/^\[Install\]/p' "$unit" |
-      grep -vE '^(#|\{%|$|Environment|ExecStart|DynamicUser|AmbientCap|PrivateTmp|ReadWritePaths)' >"$work/$(basename "$unit").service"
+      grep -vE '^(#|\{%|$|Environment|ExecStart|Type=|WatchdogSec|TimeoutStartSec|DynamicUser|AmbientCap|PrivateTmp|ReadWritePaths)' >"$work/$(basename "$unit").service"
   done
   diff "$work"/*@.service.service "$work"/*.j2.service || fail "The two units differ in more than they should."
 }

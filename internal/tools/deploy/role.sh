@@ -109,6 +109,8 @@ toggles() {
   done
 }
 
+# old_service does what sonic-mgmt's own start does: it writes its unit and its script, has systemd read them, and starts the
+# service unless it runs.
 old_service() {
   cp "$root/internal/tools/deploy/mux_simulator.py" "$container/root/mux_simulator_8080.py"
   cat >"$container/etc/systemd/system/$unit" <<'UNIT'
@@ -120,8 +122,7 @@ After=network.target
 ExecStart=/usr/bin/env python3 /root/mux_simulator_8080.py 8080 vms6-1 -v
 UNIT
   inside systemctl daemon-reload
-  inside systemctl restart "$unit"
-  must "the stand-in for mux_simulator.py does not run" until_true 20 is_old
+  inside systemctl start "$unit"
 }
 
 is_old() { [ "$(version)" = old ]; }
@@ -135,6 +136,7 @@ check_role() {
   make_bridges vms6-2 3
   step "booted: $(inside systemctl --version | head -n 1), $(inside ovs-vswitchd --version | head -n 1)"
   old_service
+  must "the stand-in for mux_simulator.py does not run" until_true 20 is_old
   check_takeover "$1"
   check_refusals "$1" "$3"
   check_hardening
@@ -142,7 +144,6 @@ check_role() {
   check_sonic_mgmt "$2"
   check_nights
   check_outage
-  check_watchdog
   check_rollback "$2"
   check_package "$3"
   check_removal
@@ -196,11 +197,16 @@ check_change() {
   [ "$(main_pid)" != "$pid" ] || oops "the changed service was not restarted"
   [ "$(main_pid mux-simulator-8081.service)" = "$other" ] || oops "a service that did not change was restarted"
   step "a changed service was restarted, the other was not"
+  must "the service has not the setting" keeps_drops
 }
+
+keeps_drops() { inside sh -c "tr '\\0' '\\n' </proc/$(main_pid)/environ" | grep -qx MUX_AGENT_KEEP_DROPS=true; }
 
 check_sonic_mgmt() {
   sonic_mgmt start "$1"
   version | grep -q newer || oops "start on a live service did not take the new code"
+  must "start lost the setting" keeps_drops
+  must "start disabled an enabled service" inside systemctl --quiet is-enabled "$unit"
   sonic_mgmt stop "$1"
   must_not "stop did not stop" active
   sonic_mgmt start "$1"
@@ -225,7 +231,7 @@ check_nights() {
   for i in 1 2 3; do
     took=$(date +%s%N)
     inside systemctl restart "$unit"
-    must "not ready after restart $i" ready
+    must "not ready after restart $i" until_true 20 ready
     took=$((($(date +%s%N) - took) / 1000000))
     [ "$took" -ge "${best:-$took}" ] || best=$took
     best=${best:-$took}
@@ -262,25 +268,33 @@ check_outage() {
   step "started while Open vSwitch was down, and ready when it came"
 }
 
+# check_watchdog hangs mux-agent@lab, at port 8082.
 check_watchdog() {
-  local pid
-  inside mkdir -p "/run/systemd/system/$unit.d"
-  printf '[Service]\nWatchdogSec=2\n' | inside tee "/run/systemd/system/$unit.d/watchdog.conf" >/dev/null
+  local pid lab=mux-agent@lab.service
+  inside mkdir -p "/run/systemd/system/$lab.d"
+  printf '[Service]\nWatchdogSec=2\n' | inside tee "/run/systemd/system/$lab.d/watchdog.conf" >/dev/null
   inside systemctl daemon-reload
-  inside systemctl restart "$unit"
+  inside systemctl restart "$lab"
   sleep 3
-  pid=$(main_pid)
+  pid=$(main_pid "$lab")
   inside kill -STOP "$pid"
-  must "the watchdog did not restart a hung service" until_true 60 ready
-  [ "$(main_pid)" != "$pid" ] || oops "the service was not restarted"
-  inside rm -r "/run/systemd/system/$unit.d"
+  must "the watchdog did not restart a hung service" until_true 60 ready 8082
+  [ "$(main_pid "$lab")" != "$pid" ] || oops "the service was not restarted"
+  inside rm -r "/run/systemd/system/$lab.d"
   inside systemctl daemon-reload
   step "hung, the watchdog restarted it"
 }
 
 check_rollback() {
-  local other
+  local other pid
+  pid=$(main_pid)
   old_service
+  sleep 90 # three times the time after which a watchdog ended the agent
+  must "the agent does not serve under sonic-mgmt's unit" serves
+  [ "$(main_pid)" = "$pid" ] || oops "the agent was ended under sonic-mgmt's unit"
+  step "sonic-mgmt wrote its unit over ours, and the agent served on for 90 s"
+  inside systemctl restart "$unit"
+  must "the next start is not the old service's" until_true 20 is_old
   inside grep -q "old service" "$log" || oops "the old service can't write its log"
   step "rolled back to the old service"
 
@@ -307,6 +321,12 @@ check_package() {
   role --extra-vars "mux_agent_package=$1"
   unchanged "the second run with a package"
   step "the package: installed, and again without a change"
+  inside sh -c 'rm /usr/bin/mux-agent && cp /bin/true /usr/bin/mux-agent'
+  role --extra-vars "mux_agent_package=$1"
+  must "another binary in the package's place was not corrected" inside /usr/bin/mux-agent version
+  inside sh -c '/usr/bin/mux-agent version | grep -q .' || oops "another binary in the package's place was not corrected"
+  must "the services of the package do not run" both_ready
+  step "another binary in the package's place was corrected"
 
   inside systemctl stop mux-simulator-8081.service
   inside sed -e 's/vms17-8/vms6-2/' -e 's/:8080/:8082/' /etc/mux-agent/example.env >"$work/lab.env"
@@ -317,6 +337,7 @@ check_package() {
   post "http://127.0.0.1:8082/mux/vms6-2/1" '{"active_side":"lower_tor"}' | grep -q '"healthy":true' || oops "mux-agent@lab does not switch"
   step "exposure of $(hardened mux-agent@lab.service)"
 
+  check_watchdog
   pid=$(main_pid mux-agent@lab.service)
   inside dpkg --install /var/cache/mux-agent/mux-agent.deb >"$work/dpkg.log" 2>&1 || oops "$(cat "$work/dpkg.log")"
   must "mux-agent@lab is not ready after the upgrade" ready 8082
@@ -328,6 +349,8 @@ check_package() {
 check_removal() {
   local left
   role --extra-vars "mux_agent_state=absent"
+  must "the removal took an operator's own settings" inside test -e /etc/mux-agent/lab.env
+  inside rm -r /etc/mux-agent
   left=$(inside sh -c 'ls -d /etc/systemd/system/mux-* /usr/lib/systemd/system/mux-* /usr/local/bin/mux-agent /usr/bin/mux-agent \
     /etc/mux-agent /var/cache/mux-agent /tmp/mux_simulator_* 2>/dev/null; pgrep -a mux-agent' || true)
   [ -z "$left" ] || oops "left over: $left"
